@@ -16,7 +16,6 @@ from hpabatch.engine.columns.column import Table
 from hpabatch.layout.codes import BINDINGS
 from hpabatch.report import (
     analyze,
-    analyze_one,
     fit,
     recommend,
 )
@@ -74,7 +73,7 @@ TABLES: Final[dict[str, dict[str, Table]]] = {
 }
 HEADS: Final[dict[str, tuple[Head, ...]]] = {
     "analyze": analyze.HEADS,
-    "analyze `--hpa`": analyze_one.BAND_HEADS,
+    "analyze `--hpa`": analyze.BAND_HEADS,
     "compare": (*comparing.HEADS, *comparing.LEFT_OUT_HEADS),
     "fidelity": scores.HEADS,
     "fit": fit.HEADS,

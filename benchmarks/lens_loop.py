@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from benchmarks.answers_record import K8S, SYNC_MS
+from benchmarks.answers_truth import K8S, SYNC_MS
 from benchmarks.lens_truth import DAYS, HPAS, MAX_AGE_MS, NEVER, Tables, drawn, recorded, run, write
 from benchmarks.truth_fleet import CPU, FleetOptions, Truth, make_fleet
 from hpabatch.engine.fidelity.lens import seen_through

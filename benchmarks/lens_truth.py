@@ -25,7 +25,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from benchmarks.answers_record import K8S, SYNC_MS, Known, Source, import_source, stated, thinned
+from benchmarks.answers_truth import K8S, SYNC_MS, Known, Source, import_source, stated, thinned
 from benchmarks.truth_fleet import CPU, FleetOptions, Truth, make_fleet
 from benchmarks.truth_record import TODAY, case_of
 from hpabatch.engine.fidelity.lens import LensEstimate, estimate_lenses

@@ -12,10 +12,12 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 ROOT = Path(__file__).resolve().parents[1]
+Figures = dict[str, Any]
 _HEAD = 2  # lines of a table's head
 
 
@@ -44,7 +46,7 @@ def screen() -> list[str]:
     return ["```", f"$ {' '.join(command)}", *run.stdout.rstrip().splitlines(), "```"]
 
 
-def machine(report: dict[str, Any]) -> str:
+def machine(report: Figures) -> str:
     """Return one line that names the machine and the versions."""
     info = report["machine_info"]
     cpu = info["cpu"]
@@ -56,66 +58,61 @@ def machine(report: dict[str, Any]) -> str:
     )
 
 
-def kernel_rows(report: dict[str, Any]) -> list[str]:
-    """Return the table of the replay kernel."""
-    lines = [
+def _rounded(rate: float) -> str:
+    return f"{rate / 1e6:.1f} M" if rate >= 1e6 else f"{rate / 1e3:.0f} k"
+
+
+def _kernel(info: Figures, seconds: float) -> tuple[object, ...]:
+    per_sample = f"{1e9 * seconds / info['samples']:.1f}"
+    return info["pods"], info["metrics"], per_sample, _rounded(info["decisions"] / seconds)
+
+
+def _simulate(info: Figures, seconds: float) -> tuple[object, ...]:
+    per_tick, days = 1e9 * seconds / info["ticks"], info["hpa_days"] / seconds
+    naive = info["python_ns_per_tick"] / 1000
+    return info["plant"], f"{per_tick:.0f}", f"{days:,.0f}", f"{naive:,.0f}"
+
+
+def _sweep(info: Figures, seconds: float) -> tuple[object, ...]:
+    parts = info["seconds"]
+    told = (parts.get("kernel", 0.0), parts.get("fit", 0.0), info["rest_seconds"])
+    hpas = "1 HPA" if info["hpas"] == 1 else f"{info['hpas']} HPAs"
+    what = f"{hpas} × {info['settings']:,} settings × {info['days']} days"
+    return what, f"{parts['all']:.1f}", *(f"{part:.1f}" for part in told)
+
+
+TABLES: Final[dict[str, tuple[str, str, Callable[[Figures, float], tuple[object, ...]]]]] = {
+    "replay kernel": (
         "| pods per HPA | metrics | ns per pod sample | decisions/s and core |",
         "|---:|---:|---:|---:|",
-    ]
-    for bench in report["benchmarks"]:
-        if bench["group"] != "replay kernel":
-            continue
-        info, seconds = bench["extra_info"], bench["stats"]["min"]
-        per_sample = 1e9 * seconds / info["samples"]
-        per_second = info["decisions"] / seconds
-        lines.append(
-            f"| {info['pods']} | {info['metrics']} | {per_sample:.1f} | {_rounded(per_second)} |"
-        )
-    return lines
-
-
-def simulate_rows(report: dict[str, Any]) -> list[str]:
-    """Return the table of the closed loop, with the naive simulator on the same work and run."""
-    lines = [
+        _kernel,
+    ),
+    "simulate": (
         "| simulated, a tick every 15 s | ns per tick | HPA-days/s and core | naive, µs a tick |",
         "|---|---:|---:|---:|",
-    ]
-    for bench in report["benchmarks"]:
-        if bench["group"] != "simulate":
-            continue
-        info, seconds = bench["extra_info"], bench["stats"]["min"]
-        per_tick, days = 1e9 * seconds / info["ticks"], info["hpa_days"] / seconds
-        naive = info["python_ns_per_tick"] / 1000
-        lines.append(f"| {info['plant']} | {per_tick:.0f} | {days:,.0f} | {naive:,.0f} |")
-    return lines
-
-
-def sweep_rows(report: dict[str, Any]) -> list[str]:
-    """Return the table of sweeps end to end, on all cores."""
-    lines = [
+        _simulate,
+    ),
+    "sweep": (
         "| sweep, samples a minute apart, 2 threads | seconds | kernel | fit and scores | rest |",
         "|---|---:|---:|---:|---:|",
-    ]
-    for bench in report["benchmarks"]:
-        if bench["group"] != "sweep":
-            continue
-        info = bench["extra_info"]
-        parts = info["seconds"]
-        shares = [parts.get(name, 0.0) for name in ("kernel", "fit")]
-        told = " | ".join(f"{part:.1f}" for part in (*shares, info["rest_seconds"]))
-        what = "1 HPA" if info["hpas"] == 1 else f"{info['hpas']} HPAs"
-        what += f" × {info['settings']:,} settings × {info['days']} days"
-        lines.append(f"| {what} | {parts['all']:.1f} | {told} |")
-    return lines
+        _sweep,
+    ),
+}
+"""Tables by the group of their benchmarks: head, marks, and the cells of one."""
 
 
-def import_rows(report: dict[str, Any]) -> list[str]:
+def table(report: Figures, group: str) -> list[str]:
+    """Return the rows of a group of benchmarks below their head."""
+    head, marks, cells = TABLES[group]
+    found = (b for b in report["benchmarks"] if b["group"] == group)
+    rows = (cells(b["extra_info"], b["stats"]["min"]) for b in found)
+    return [head, marks, *(f"| {' | '.join(map(str, row))} |" for row in rows)]
+
+
+def import_rows(report: Figures) -> list[str]:
     """Return the table of imports of one table, beside Polars in the same run."""
     found = {
-        (b["extra_info"]["kind"], b["extra_info"]["what"]): (
-            b["stats"]["min"],
-            b["extra_info"]["rows"],
-        )
+        (b["extra_info"]["kind"], b["extra_info"]["what"]): b
         for b in report["benchmarks"]
         if b["group"] == "import"
     }
@@ -123,22 +120,21 @@ def import_rows(report: dict[str, Any]) -> list[str]:
         "| `import table`, a row per pod and minute | rows/s | times Polars' scan and sort |",
         "|---|---:|---:|",
     ]
-    for kind, name in (("csv", "CSV"), ("parquet", "Parquet")):
-        seconds, rows = found[kind, "import"]
-        ratio = seconds / found[kind, "scan and sort"][0]
+    for kind, name in (("csv", "CSV"), ("parquet", "Parquet")) if found else ():
+        ours, theirs = found[kind, "import"], found[kind, "scan and sort"]
+        rows, seconds = ours["extra_info"]["rows"], ours["stats"]["min"]
+        ratio = seconds / theirs["stats"]["min"]
         lines.append(
             f"| {name}, {rows / 1e6:.1f} M rows | {_rounded(rows / seconds)} | {ratio:.1f} |"
         )
     return lines
 
 
-def _rounded(rate: float) -> str:
-    return f"{rate / 1e6:.1f} M" if rate >= 1e6 else f"{rate / 1e3:.0f} k"
-
-
-def start_rows(report: dict[str, Any]) -> list[str]:
+def start_rows(report: Figures) -> list[str]:
     """Return the table of starts, `--help` beyond a bare interpreter."""
     seconds = {b["name"]: b["stats"]["min"] for b in report["benchmarks"] if b["group"] == "start"}
+    if not seconds:
+        return []
     beyond = seconds["test_help"] - seconds["test_bare_interpreter"]
     return [
         "| start | seconds |",
@@ -185,13 +181,8 @@ def main(readme_path: str, speed_path: str, report_path: str | None = None) -> N
     readme, speed = Path(readme_path), Path(speed_path)
     if report_path is not None:
         report = json.loads(Path(report_path).read_text())
-        tables = (
-            kernel_rows(report),
-            simulate_rows(report),
-            sweep_rows(report),
-            import_rows(report),
-            start_rows(report),
-        )
+        tables = [table(report, group) for group in TABLES]
+        tables += [import_rows(report), start_rows(report)]
         # (a part of the benchmarks may have been run: a head without rows says nothing)
         measured = [table for table in tables if len(table) > _HEAD]
         lines = [machine(report), *(line for table in measured for line in ("", *table))]

@@ -68,7 +68,7 @@ from hpabatch.jobs.publish import Destination
 from hpabatch.jobs.sweep import SweepJob, SweepRefusedError, sweep_to_disk
 from hpabatch.model.objects.defaults import default_spec
 from hpabatch.model.objects.hpa import HPASpec
-from hpabatch.model.settings.policy_sets import SHIPPED
+from hpabatch.model.settings.fields import SHIPPED
 from hpabatch.model.settings.setting import SettingError, apply_setting, setting_of
 from hpabatch.model.versions import Profile, profile_for
 

@@ -32,7 +32,7 @@ COLUMNS = ["uid", "ts", "window_ms", "fetched_at", "cpu_milli"]
 @pytest.fixture(scope="module")
 def store() -> Path:
     path = ROOT / "build" / "bench-history" / str(HPAS)
-    request = FleetRequest(hpas=HPAS, pods=20, days=1, step_ms=15_000, seed=7, metrics="cpu")
+    request = FleetRequest(hpas=HPAS, pods=20, days=1, step_ms=15_000, seed=7)
     write_fleet(request, open_writer(path))
     return path
 

@@ -15,8 +15,7 @@ import numpy as np
 import polars as pl
 import yaml
 
-from benchmarks.answers_record import SYNC_MS, Known, Source, thinned
-from benchmarks.answers_truth import WRONG_BY, wrong_spec
+from benchmarks.answers_truth import SYNC_MS, WRONG_BY, Known, Source, thinned, wrong_spec
 from benchmarks.lens_truth import drawn, recorded, seen_through
 from benchmarks.truth_fleet import CLUSTER, CPU, Truth
 from benchmarks.truth_record import TODAY, case_of, limits_of, write_tables

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hpabatch._json import MAX_DEPTH, decode_json
-from hpabatch.cli.what_if.recommend_files import check_folder
+from hpabatch.cli.recommend_files import check_folder
 from hpabatch.errors import HistoryError, HpabatchError
 from hpabatch.history.checks import decode_cell
 from hpabatch.history.store.storage import LocalStorage

@@ -9,7 +9,7 @@ import typer
 
 from benchmarks.fleet.draw import FleetRequest
 from benchmarks.fleet.large import write_fleet
-from hpabatch.cli.command import command
+from hpabatch.cli.app import command
 from hpabatch.cli.talk import say, tell_error
 from hpabatch.errors import HpabatchError
 from hpabatch.history.store.append import open_writer

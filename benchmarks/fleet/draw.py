@@ -24,9 +24,6 @@ _REQUESTS = (100, 200, 250, 500, 1000, 2000)
 _TARGETS = (50, 55, 60, 65, 70, 75, 80)
 # Part of the app's request that each sidecar asks for.
 _SIDECAR_PART = 0.1
-# What HPAs are set by under `--metrics mix`, and in which parts.
-_MIX = ("cpu", "cpu+memory", "container", "pods", "object", "external")
-_MIX_PARTS = (0.48, 0.12, 0.10, 0.12, 0.09, 0.09)
 # A recording keeps some more pods than the demand needs: it waits before it removes any.
 _OVERHANG = 1.07
 
@@ -73,31 +70,11 @@ class FleetRequest(Request):
         "number", "Seed of all random draws.", 7, metavar="N", minimum=0, maximum=2**63 - 1
     )
     start: str = option("text", "First day (UTC).", "2026-10-05", metavar="YYYY-MM-DD")
-    metrics: str = option(
-        "choice", "Metrics of the HPAs: cpu utilization only, or a mix of all types.", "cpu",
-        values=("cpu", "mix"),
-    )  # fmt: skip
-    gaps: float = option(
-        "real", "Share of the samples that are lost, half of them in runs.", 0.002,
-        metavar="SHARE", minimum=0, maximum=0.9,
-    )  # fmt: skip
-    late: float = option(
-        "real", "Share of the samples that are fetched one to four steps late; 0: fetch times are "
-        "not recorded.", 0.0, metavar="SHARE", minimum=0, maximum=1,
-    )  # fmt: skip
-    jitter_ms: int | None = option(
-        "duration", "Most time by which a sample comes late; less than --step.", metavar="TIME",
-        unset="1s, 0s for steps below 3s",
-    )  # fmt: skip
     containers: int = option(
         "number", "Containers of a pod; all but the first are sidecars.", 1, metavar="N",
         minimum=1, maximum=9,
     )  # fmt: skip
     cluster: str = option("text", "Name of the cluster.", "synthetic", metavar="NAME")
-    clusters: int = option(
-        "number", "Clusters that the namespaces are dealt to; several are NAME-1, NAME-2, ….", 1,
-        metavar="N", minimum=1, maximum=1000,
-    )  # fmt: skip
 
     def check(self) -> None:
         """Refuse what cannot be made (UsageError)."""
@@ -106,11 +83,6 @@ class FleetRequest(Request):
             raise UsageError(
                 f"--step {show_duration(self.step_ms)}: expected a time of which a day has a whole "
                 "number, such as 5s, 15s, 30s or 1m"
-            )
-        if self.spread_ms >= self.step_ms:
-            raise UsageError(
-                f"--jitter {show_duration(self.spread_ms)}: expected less than --step "
-                f"{show_duration(self.step_ms)}, else samples would change places"
             )
         try:
             self.first_day  # noqa: B018
@@ -132,8 +104,6 @@ class FleetRequest(Request):
     @property
     def spread_ms(self) -> int:
         """Most time by which a sample comes late."""
-        if self.jitter_ms is not None:
-            return self.jitter_ms
         return _JITTER_MS if self.step_ms >= 3 * _JITTER_MS else 0
 
     @property
@@ -156,8 +126,6 @@ class Purpose(IntEnum):
     lives = 4
     traits = 5
     usage = 6
-    custom = 7
-    signal = 8
 
 
 class Streams:
@@ -179,19 +147,6 @@ class Streams:
         """Return the generator at an address."""
         counter = (day << 192) | (number << 128) | (int(purpose) << 64)
         return np.random.Generator(np.random.Philox(key=self._key, counter=counter))
-
-
-@dataclass(frozen=True, slots=True)
-class Signal:
-    """The custom or external metric of a workload that follows its work.
-
-    `kind` is pods (per pod), object (of the Ingress of its name) or external (of the workload);
-    `per_core` are units per core of work.
-    """
-
-    kind: str
-    metric: str
-    per_core: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +177,6 @@ class DrawnWorkload:
     low: int
     high: int
     startup_s: int
-    signal: Signal | None
     spec: Document
 
     @property
@@ -231,23 +185,11 @@ class DrawnWorkload:
         return {"cluster": self.cluster, "namespace": self.namespace, "target": self.name}
 
 
-def identity_of(request: FleetRequest, index: int) -> tuple[str, str, str]:
-    """Return cluster, namespace and name of the workload with a number from 0.
-
-    They depend on nothing but the number and the clusters, so a larger fleet has the same ones
-    and more.
-    """
-    space = index // _HPAS_PER_NAMESPACE
-    cluster = request.cluster
-    if request.clusters > 1:
-        cluster = f"{cluster}-{space % request.clusters + 1}"
-    return cluster, f"ns-{space:04d}", f"app-{index:05d}"
-
-
 def draw_workload(request: FleetRequest, index: int) -> tuple[DrawnWorkload, Streams]:
     """Draw what a workload is like; return it with its random streams."""
-    cluster, namespace, name = identity_of(request, index)
-    streams = Streams(request.seed, f"{cluster}/{namespace}/{name}")
+    # They depend on nothing but the number: a larger fleet has the same ones and more.
+    namespace, name = f"ns-{index // _HPAS_PER_NAMESPACE:04d}", f"app-{index:05d}"
+    streams = Streams(request.seed, f"{request.cluster}/{namespace}/{name}")
     rng = streams.open(Purpose.profile)
     # Sizes of workloads are spread: many small ones, a few large ones, 1 on average.
     factor = float(np.clip(np.exp(rng.normal(-0.125, 0.5)), 0.25, 4.0))
@@ -260,18 +202,17 @@ def draw_workload(request: FleetRequest, index: int) -> tuple[DrawnWorkload, Str
     peak = mean_pods / mean_level(night, weekend)
     low = max(1, math.floor(peak * night * float(rng.uniform(0.4, 1.0))))
     high = max(low + 1, math.ceil(peak * float(rng.uniform(1.1, 1.8))))
-    kind = str(rng.choice(_MIX, p=_MIX_PARTS)) if request.metrics == "mix" else "cpu"
-    per_core = float(rng.choice((20, 50, 120)))
+    rng.choice(3)  # (a draw that the data have had since they had metrics of other kinds)
     behavior = _BEHAVIORS[int(rng.integers(len(_BEHAVIORS)))] if rng.random() < 0.25 else None
-    metrics, signal = _metrics(kind, name, target, plan_milli, per_core)
+    percent = {"type": "Utilization", "averageUtilization": target}
     spec: Document = {
         "scaleTargetRef": {"apiVersion": "apps/v1", "kind": KIND, "name": name},
         "minReplicas": low,
         "maxReplicas": high,
-        "metrics": metrics,
+        "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": percent}}],
     }
     work = DrawnWorkload(
-        cluster=cluster,
+        cluster=request.cluster,
         namespace=namespace,
         name=name,
         containers=containers,
@@ -285,7 +226,6 @@ def draw_workload(request: FleetRequest, index: int) -> tuple[DrawnWorkload, Str
         low=low,
         high=high,
         startup_s=int(np.clip(rng.lognormal(2.7, 0.6), 3, 120)),
-        signal=signal,
         spec=spec | ({} if behavior is None else {"behavior": behavior}),
     )
     return work, streams
@@ -331,38 +271,3 @@ def _containers(
         for number in range(1, request.containers)
     )
     return (app, *sidecars)
-
-
-def _metrics(
-    kind: str, name: str, target: int, plan_milli: float, per_core: float
-) -> tuple[list[Document], Signal | None]:
-    """Return the HPA's metrics, content at the same work per pod whatever they are."""
-    percent = {"type": "Utilization", "averageUtilization": target}
-    per_pod = {
-        "type": "AverageValue",
-        "averageValue": f"{max(1, round(plan_milli * per_core))}m",
-    }
-    cpu = {"type": "Resource", "resource": {"name": "cpu", "target": percent}}
-    match kind:
-        case "pods":
-            body: Document = {"metric": {"name": "http_requests_per_second"}}
-        case "object":
-            ingress = {"kind": "Ingress", "name": name, "apiVersion": "networking.k8s.io/v1"}
-            body = {"metric": {"name": "requests_per_second"}, "describedObject": ingress}
-        case "external":
-            selector = {"matchLabels": {"queue": name}}
-            body = {"metric": {"name": "queue_messages", "selector": selector}}
-        case "container":
-            app = {"name": "cpu", "container": "app", "target": percent}
-            return [{"type": "ContainerResource", "containerResource": app}], None
-        case "cpu+memory":
-            # A memory target that the usage stays below: cpu decides nearly always.
-            below = {"type": "Utilization", "averageUtilization": 85}
-            return [
-                cpu,
-                {"type": "Resource", "resource": {"name": "memory", "target": below}},
-            ], None
-        case _:
-            return [cpu], None
-    metric = {"type": kind.title(), kind: body | {"target": per_pod}}
-    return [metric], Signal(kind, body["metric"]["name"], per_core)

@@ -15,10 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 import polars as pl
 
-from benchmarks.fleet.draw import KIND, FleetRequest, Purpose, Signal, identity_of
-from benchmarks.fleet.lives import DAY_S, PodLife
+from benchmarks.fleet.draw import KIND, FleetRequest, Purpose
 from benchmarks.fleet.parts import (
-    Ints,
     Rows,
     compact_json,
     controller_rows,
@@ -26,7 +24,7 @@ from benchmarks.fleet.parts import (
     hpa_row,
     request_rows,
 )
-from benchmarks.fleet.played import PlayedWorkload, Samples
+from benchmarks.fleet.played import DAY_S, PlayedWorkload, PodLife, Samples
 from hpabatch.errors import UsageError
 from hpabatch.history.columns import TIME
 from hpabatch.history.store.append import StoreWriter
@@ -96,8 +94,8 @@ def fleet_parts(
             for day in days:
                 yield f"{begin}/{day}", _day_frames(request, block, day)
     if not has_part("end"):
-        clusters = sorted({identity_of(request, index)[0] for index in range(request.hpas)})
-        yield "end", iter([("controller", controller_rows(request.start_ms, clusters))])
+        controller = controller_rows(request.start_ms, [request.cluster])
+        yield "end", iter([("controller", controller)])
 
 
 def _day_frames(request: FleetRequest, block: Sequence[PlayedWorkload], day: int) -> Frames:
@@ -109,13 +107,7 @@ def _day_frames(request: FleetRequest, block: Sequence[PlayedWorkload], day: int
         if rows := [row for played in block for row in changes(played, day)]:
             yield table, frame_of(table, rows)
     for played in block:
-        yield from _sample_frames(request, played, "pod_metrics", played.usage(day))
-        signal = played.work.signal
-        if signal is not None and signal.kind == "pods":
-            samples = played.custom(day, signal)
-            yield from _sample_frames(request, played, "pod_custom_metrics", samples)
-        elif signal is not None and played.steps_of_day(day)[1].any():
-            yield f"{signal.kind}_metrics", _total_frame(played, day, signal)
+        yield from _sample_frames(request, played, played.usage(day))
 
 
 # ---- pods and sizes
@@ -187,7 +179,6 @@ def _scales(played: PlayedWorkload, day: int) -> Rows:
 def _sample_frames(
     request: FleetRequest,
     played: PlayedWorkload,
-    table: str,
     samples: Iterable[tuple[PodLife, Samples]],
 ) -> Frames:
     """Yield samples of pods in frames of bounded size."""
@@ -197,16 +188,15 @@ def _sample_frames(
         together.append((life, of_pod))
         rows += of_pod.values.size
         if rows > _PART_ROWS:
-            yield table, _sample_frame(request, played, table, together)
+            yield "pod_metrics", _sample_frame(request, played, together)
             together, rows = [], 0
     if together:
-        yield table, _sample_frame(request, played, table, together)
+        yield "pod_metrics", _sample_frame(request, played, together)
 
 
 def _sample_frame(
     request: FleetRequest,
     played: PlayedWorkload,
-    table: str,
     together: Sequence[tuple[PodLife, Samples]],
 ) -> pl.DataFrame:
     pods = pl.DataFrame(
@@ -216,37 +206,13 @@ def _sample_frame(
     scrapes, width, _ = values.shape
     pod = np.repeat(np.arange(len(together)), [len(s.ts_ms) * width for _, s in together])
 
-    def times(parts: Sequence[Ints]) -> pl.Series:
-        return pl.Series(np.repeat(np.concatenate(parts) + request.start_ms, width)).cast(TIME)
-
-    columns: dict[str, pl.Series | pl.Expr] = {
+    ts_ms = np.concatenate([s.ts_ms for _, s in together]) + request.start_ms
+    names = pl.Series([container.name for container in played.work.containers])
+    return pods[pod].with_columns(
         **{name: pl.lit(text) for name, text in played.work.place.items()},
-        "ts": times([s.ts_ms for _, s in together]),
-        "window_ms": pl.lit(request.step_ms, dtype=pl.Int64()),
-    }
-    if table == "pod_metrics":
-        names = pl.Series([container.name for container in played.work.containers])
-        columns["container"] = names.gather(np.tile(np.arange(width), scrapes))
-        columns["cpu_milli"] = pl.Series(values[:, :, 0].ravel())
-        columns["memory_bytes"] = pl.Series(values[:, :, 1].ravel())
-    else:
-        columns["metric"] = pl.lit(played.work.signal and played.work.signal.metric)
-        columns["value_milli"] = pl.Series(values.ravel())
-    if request.late:
-        columns["fetched_at"] = times([s.fetched_ms for _, s in together])
-    return pods[pod].with_columns(**columns)
-
-
-def _total_frame(played: PlayedWorkload, day: int, signal: Signal) -> pl.DataFrame:
-    """Return a day of the metric of a whole workload, which no late adapter fetches."""
-    work, request = played.work, played.request
-    ts_ms, milli = played.total(day, signal)
-    names = {"cluster": work.cluster, "namespace": work.namespace, "metric": signal.metric}
-    if signal.kind == "object":
-        names |= {"kind": "Ingress", "name": work.name, "selector": ""}
-    else:
-        names |= {"selector": f"queue={work.name}"}
-    ts = pl.Series(ts_ms + request.start_ms).cast(TIME)
-    frame = pl.DataFrame({"ts": ts, "value_milli": milli})
-    frame = frame.with_columns(**{name: pl.lit(text) for name, text in names.items()})
-    return frame.with_columns(fetched_at=pl.col("ts")) if request.late else frame
+        ts=pl.Series(np.repeat(ts_ms, width)).cast(TIME),
+        window_ms=pl.lit(request.step_ms, dtype=pl.Int64()),
+        container=names.gather(np.tile(np.arange(width), scrapes)),
+        cpu_milli=pl.Series(values[:, :, 0].ravel()),
+        memory_bytes=pl.Series(values[:, :, 1].ravel()),
+    )

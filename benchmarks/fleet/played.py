@@ -1,10 +1,16 @@
-"""Drawn workloads played over all days: demand, recorded sizes, lives of pods, their samples."""
+"""Drawn workloads played over all days: demand, recorded sizes, lives of pods, their samples.
+
+Times of lives are whole seconds since the start of the history, negative before it; NEVER is later
+than all of them.
+"""
 
 from __future__ import annotations
 
+import heapq
 import math
+import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +20,12 @@ from benchmarks.fleet.draw import (
     DrawnWorkload,
     FleetRequest,
     Purpose,
-    Signal,
     Streams,
     draw_workload,
     mean_level,
 )
-from benchmarks.fleet.lives import NEVER, PodLife, PodPlay
 from benchmarks.fleet.parts import (
+    ALPHABET,
     DAY_MS,
     Container,
     Floats,
@@ -41,12 +46,11 @@ _SATURDAY = 5
 _WARM_UP_S = 20
 _BOOT_PART = 0.3
 _CPU_NOISE = 0.04
-_SIGNAL_NOISE = 0.03
 _MEMORY_EVERY = 8
 _MEMORY_MINUTES = 15
+# Share of the samples that are lost, half of them in runs.
+_GAPS = 0.002
 _RUN_STEPS = 20
-_FETCH_MS = 700
-_LATE_STEPS = 4
 _PAGES_PER_MIB = 256
 _PAGE_BYTES = 4096
 
@@ -121,13 +125,10 @@ class Samples:
 
     Attributes:
         ts_ms: times, milliseconds since the start of the history.
-        fetched_ms: when they were fetched.
-        values: cpu in milli and memory in bytes per container, shape (rows, containers, 2); of a
-            custom metric its milli, shape (rows, 1, 1).
+        values: cpu in milli and memory in bytes per container, shape (rows, containers, 2).
     """
 
     ts_ms: Ints
-    fetched_ms: Ints
     values: Ints
 
 
@@ -137,13 +138,9 @@ class _Scrapes:
 
     step: Ints
     ts_ms: Ints
-    fetched_ms: Ints
     noise: Floats32
     serves: Booleans
     keep: Booleans
-
-    def samples(self, values: Ints) -> Samples:
-        return Samples(self.ts_ms[self.keep], self.fetched_ms[self.keep], values[self.keep])
 
 
 class PlayedWorkload:
@@ -226,7 +223,7 @@ class PlayedWorkload:
         levels = slow.astype(np.float32) / np.float32(work.plan_milli)
         levels = np.minimum(levels, np.float32(1.6))
         boot = np.float32(_BOOT_PART * work.plan_milli)
-        for place, scrapes in self._scrapes(day, Purpose.usage, len(work.containers)):
+        for place, scrapes in self._scrapes(day):
             step, noise = scrapes.step, scrapes.noise
             busy = np.where(scrapes.serves, per_pod[step] * np.float32(self._part[place]), boot)
             # The working set moves every few samples only.
@@ -237,37 +234,18 @@ class PlayedWorkload:
                 values[:, c, 0] = _cpu(container, busy, noise[:, c])
                 own = noise[row, c]
                 values[:, c, 1] = _memory(container, levels[held], own, self._memory[place])
-            yield self.lives[place], scrapes.samples(values)
+            keep = scrapes.keep
+            yield self.lives[place], Samples(scrapes.ts_ms[keep], values[keep])
 
-    def custom(self, day: int, signal: Signal) -> Iterator[tuple[PodLife, Samples]]:
-        """Yield each pod's samples of a Pods metric; what does not serve reports nothing done."""
-        per_pod = self.work_of_day(day)
-        for place, scrapes in self._scrapes(day, Purpose.custom, 1):
-            units = per_pod[scrapes.step] * self._part[place]
-            units *= scrapes.serves * signal.per_core
-            units *= 1.0 + _SIGNAL_NOISE * scrapes.noise[:, 0]
-            milli = np.rint(np.maximum(units, 0.0)).astype(np.int64)
-            yield self.lives[place], scrapes.samples(milli[:, None, None])
-
-    def total(self, day: int, signal: Signal) -> tuple[Ints, Ints]:
-        """Return times (ms since the start) and values (milli) of a whole workload's metric."""
-        request = self.request
-        rng = self.streams.open(Purpose.signal, day)
-        step = np.arange(request.steps)
-        keep = rng.random(len(step)) >= request.gaps
-        noise = 1.0 + _SIGNAL_NOISE * rng.standard_normal(len(step))
-        units = self._demand_at(day) * self.work.plan_milli * signal.per_core * noise
-        milli = np.maximum(np.rint(units).astype(np.int64), 0)
-        return (day * DAY_MS + step * request.step_ms)[keep], milli[keep]
-
-    def _scrapes(self, day: int, purpose: Purpose, width: int) -> Iterator[tuple[int, _Scrapes]]:
+    def _scrapes(self, day: int) -> Iterator[tuple[int, _Scrapes]]:
         """Yield the place of each pod that is sampled on a day, and its scrapes.
 
-        Each is drawn from a stream of its own, noise of the shape (scrapes, width).
+        Each is drawn from a stream of its own, noise of the shape (scrapes, containers).
         """
+        width = len(self.work.containers)
         for place, (first, count) in enumerate(zip(*self.steps_of_day(day), strict=True)):
             if count:
-                rng = self.streams.open(purpose, day, self.lives[place].number)
+                rng = self.streams.open(Purpose.usage, day, self.lives[place].number)
                 noise = rng.standard_normal((count, width), dtype=np.float32)
                 step = np.arange(first, first + count)
                 yield place, self._scraped(rng, day, place, step, noise)
@@ -285,25 +263,18 @@ class PlayedWorkload:
             jitter = rng.random(count, dtype=np.float32) * np.float32(most + 1)
             # 32 bits may round the largest product up.
             ts_ms = ts_ms + np.minimum(jitter.astype(np.int64), most) * request.unit_ms
-        keep = self._kept(rng, count)
-        delays = np.zeros(count, dtype=np.int64)
-        if request.late:
-            number = int(rng.binomial(count, request.late))
-            late = rng.choice(count, number, replace=False, shuffle=False)
-            longest = _LATE_STEPS * request.step_ms
-            delays[late] = rng.integers(request.step_ms, longest + 1, number)
-        return _Scrapes(step, ts_ms, ts_ms + _FETCH_MS + delays, noise, serves, keep)
+        return _Scrapes(step, ts_ms, noise, serves, _kept(rng, count))
 
-    def _kept(self, rng: np.random.Generator, count: int) -> Booleans:
-        """Draw which samples are not lost: half of the share goes one by one, half in runs."""
-        keep = np.ones(count, dtype=np.bool_)
-        if share := self.request.gaps / 2:
-            if single := int(rng.binomial(count, share)):
-                keep[rng.integers(0, count, single)] = False
-            for _ in range(int(rng.poisson(count * share / _RUN_STEPS))):
-                begin = int(rng.integers(1 - _RUN_STEPS, count))
-                keep[max(begin, 0) : begin + _RUN_STEPS] = False
-        return keep
+
+def _kept(rng: np.random.Generator, count: int) -> Booleans:
+    """Draw which samples are not lost: half of the share goes one by one, half in runs."""
+    keep, share = np.ones(count, dtype=np.bool_), _GAPS / 2
+    if single := int(rng.binomial(count, share)):
+        keep[rng.integers(0, count, single)] = False
+    for _ in range(int(rng.poisson(count * share / _RUN_STEPS))):
+        begin = int(rng.integers(1 - _RUN_STEPS, count))
+        keep[max(begin, 0) : begin + _RUN_STEPS] = False
+    return keep
 
 
 def _cpu(container: Container, work: Floats32, noise: Floats32) -> Ints:
@@ -318,3 +289,236 @@ def _memory(container: Container, level: Floats32, noise: Floats32, own: np.floa
     pages *= np.float32(container.memory_load_mib * _PAGES_PER_MIB)
     pages += np.float32(container.memory_mib * _PAGES_PER_MIB)
     return np.asarray(pages * own, dtype=np.int64) * _PAGE_BYTES
+
+
+DAY_S = 86_400
+NEVER = 1 << 40
+_NODES = 40
+_PAGE = 1024
+_MASK = (1 << 64) - 1
+
+State = tuple[int, str, str | None, int | None]
+"""Second, phase, Ready condition (None: no such condition) and its last transition."""
+
+
+@dataclass(slots=True, eq=False)
+class PodLife:
+    """One pod. `ready` and `until` bound when it serves; `stopped` ends its samples."""
+
+    number: int
+    pod: str
+    uid: str
+    revision: str
+    node: str
+    created: int
+    started: int = NEVER
+    ready: int = NEVER
+    until: int = NEVER
+    stopped: int = NEVER
+    deleted: int = NEVER
+    gone: int = NEVER
+    states: list[State] = field(default_factory=list)
+    downs: list[tuple[int, int]] = field(default_factory=list)
+
+
+class PodPlay:
+    """Plays the pods of one workload as its size changes and things go wrong.
+
+    Attributes:
+        lives: every pod, in the order of creation.
+        scales: (second, spec.replicas, status.replicas), the last of a second counts.
+    """
+
+    def __init__(self, work: DrawnWorkload, streams: Streams, days: int) -> None:
+        """Start without pods."""
+        self.work = work
+        self.days = days
+        self.lives: list[PodLife] = []
+        self.scales: dict[int, tuple[int, int]] = {}
+        self._streams = streams
+        self._dice = _Dice(streams)
+        self._active: list[PodLife] = []
+        self._size = 0
+        self._rolling = False
+        self._revision = self._dice.word(10)
+        self._events: list[tuple[int, str]] = []
+
+    def run(self, changes: list[tuple[int, int]]) -> None:
+        """Play all days; changes are (minute, size), the first is the size at the start."""
+        self._begin(changes[0][1])
+        phase = self._dice.below(60)
+        for minute, size in changes[1:]:
+            self._at(minute * 60 + phase, str(size))
+        for day in range(self.days):
+            self._plan_troubles(day)
+        end = self.days * DAY_S
+        while self._events and self._events[0][0] < end:
+            second, kind = heapq.heappop(self._events)
+            if kind.isdigit():
+                self._resize(second, int(kind))
+            else:
+                getattr(self, f"_{kind}")(second)
+
+    def _at(self, second: int, kind: str) -> None:
+        """Plan an event; its kind is the name of a method, or a new size."""
+        heapq.heappush(self._events, (second, kind))
+
+    def _plan_troubles(self, day: int) -> None:
+        rng = self._streams.open(Purpose.trouble, day)
+        rollout, evicted = rng.random(2)
+        start = day * DAY_S
+        if rollout < 0.2:
+            # People roll out while they are at work.
+            self._at(start + int(rng.integers(8 * 3600, 19 * 3600)), "rollout")
+        if evicted < 0.04:
+            self._at(start + int(rng.integers(DAY_S)), "evict")
+        for _ in range(int(rng.poisson(0.015 * self.work.mean_pods))):
+            self._at(start + 1 + int(rng.integers(DAY_S - 1)), "restart")
+
+    def _begin(self, size: int) -> None:
+        """Make the pods that are there at the start, hours to days old."""
+        self._size = size
+        for _ in range(size):
+            life = self._pod(-3600 - self._dice.below(4 * DAY_S))
+            life.started = life.created + 2
+            life.ready = life.started + 2 + self._startup()
+            # The recording begins with a list: what was before it is not in it.
+            life.states = [(0, "Running", "True", life.ready)]
+        self.scales[0] = (size, size)
+
+    def _pod(self, second: int) -> PodLife:
+        dice = self._dice
+        pod = f"{self.work.name}-{self._revision}-{dice.word(5)}"
+        node = f"node-{dice.below(_NODES) + 1:03d}"
+        life = PodLife(len(self.lives), pod, dice.uid(), self._revision, node, second)
+        self.lives.append(life)
+        self._active.append(life)
+        return life
+
+    def _startup(self) -> int:
+        return self.work.startup_s * (85 + self._dice.below(45)) // 100
+
+    def _create(self, second: int) -> PodLife:
+        """Make a pod: Pending on its node, Running, Ready."""
+        life = self._pod(second)
+        life.started = second + 1 + self._dice.below(3)
+        running = life.started + 2
+        life.ready = running + 1 + self._startup()
+        life.states = [
+            (second, "Pending", None, None),
+            (running, "Running", "False", life.started),
+            (life.ready, "Running", "True", life.ready),
+        ]
+        return life
+
+    def _record(self, second: int) -> None:
+        self.scales[second] = (self._size, len(self._active))
+
+    def _resize(self, second: int, size: int) -> None:
+        self._size = size
+        self._record(second)
+        # The controller of the workload follows within a second.
+        surplus = len(self._active) - size
+        for _ in range(-surplus):
+            self._create(second + 1)
+        if surplus > 0:
+            newest = heapq.nlargest(
+                surplus, self._active, key=lambda life: (life.ready, life.number)
+            )
+            self._remove(second + 1, newest)
+        self._record(second + 1)
+
+    def _remove(self, second: int, victims: list[PodLife]) -> None:
+        leaving = {life.number for life in victims}
+        self._active = [life for life in self._active if life.number not in leaving]
+        for life in victims:
+            life.deleted = second
+            life.gone = life.stopped = second + 3 + self._dice.below(29)
+            served = life.ready < second and not (life.downs and life.downs[-1][1] > second)
+            self._end(life, second)
+            if served:
+                life.states.append((life.gone - 1, "Running", "False", life.gone - 1))
+
+    def _end(self, life: PodLife, second: int) -> None:
+        """Let a pod serve no more, and drop what was planned for it but does not happen."""
+        life.until = second
+        life.states = [state for state in life.states if state[0] < second]
+        if life.started >= second:
+            life.started = NEVER
+        if life.ready >= second:
+            life.ready = NEVER
+
+    def _rollout(self, second: int) -> None:
+        self._revision = self._dice.word(10)
+        if not self._rolling:
+            self._rolling = True
+            self._replace(second + 1)
+
+    def _replace(self, second: int) -> None:
+        """One step of a rollout: a quarter of the size as new pods beside the old ones."""
+        old = sum(life.revision != self._revision for life in self._active)
+        if not old:
+            self._rolling = False
+            return
+        fresh = [self._create(second) for _ in range(min(old, max(1, self._size // 4)))]
+        self._record(second)
+        self._at(max(life.ready for life in fresh) + 1, "retire")
+
+    def _retire(self, second: int) -> None:
+        surplus = max(len(self._active) - self._size, 0)
+        old = [life for life in self._active if life.revision != self._revision]
+        self._remove(second, old[:surplus])
+        self._record(second)
+        self._at(second + 2, "replace")
+
+    def _evict(self, second: int) -> None:
+        """The oldest pod fails; its object stays for hours, another pod takes its place."""
+        life = min(self._active, key=lambda life: (life.created, life.number))
+        self._active.remove(life)
+        life.stopped = second
+        self._end(life, second)
+        life.states.append((second, "Failed", "False", second))
+        life.deleted = second + 3600 + self._dice.below(6 * 3600)
+        life.gone = life.deleted + 1
+        self._create(second + 1)
+
+    def _restart(self, second: int) -> None:
+        """A container is killed and comes back; the pod stays the same."""
+        life = self._active[self._dice.below(len(self._active))]
+        back = second + 10 + self.work.startup_s
+        if life.ready + 600 > second or (life.downs and life.downs[-1][1] >= second):
+            return
+        life.downs.append((second, back))
+        life.states.append((second, "Running", "False", second))
+        life.states.append((back, "Running", "True", back))
+
+
+class _Dice:
+    """Small random numbers one at a time, drawn from the stream by the page: calls are slow."""
+
+    def __init__(self, streams: Streams) -> None:
+        self._rng = streams.open(Purpose.lives)
+        self._page: list[int] = []
+
+    def _bits(self) -> int:
+        if not self._page:
+            page = self._rng.integers(0, _MASK, _PAGE, dtype="uint64", endpoint=True)
+            self._page = page[::-1].tolist()
+        return self._page.pop()
+
+    def below(self, bound: int) -> int:
+        """Return a number from 0 to bound - 1; the bias of 64 bits does not matter here."""
+        return self._bits() % bound
+
+    def word(self, length: int) -> str:
+        """Return a generated part of a name, up to 13 letters."""
+        bits, letters = self._bits(), []
+        for _ in range(length):
+            bits, letter = divmod(bits, len(ALPHABET))
+            letters.append(ALPHABET[letter])
+        return "".join(letters)
+
+    def uid(self) -> str:
+        """Return an object's uid as Kubernetes writes it."""
+        high, low = self._bits(), self._bits()
+        return str(uuid.UUID(int=high << 64 | low, version=4))

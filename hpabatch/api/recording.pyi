@@ -14,8 +14,7 @@ from hpabatch.report.capacity import Plan
 from hpabatch.report.simulate import Simulation
 from typing import Any
 from hpabatch.report.explain.document import Explained
-from hpabatch.report.kubectl.describe import Descriptions
-from hpabatch.report.kubectl.get import HpaStatuses
+from hpabatch.report.kubectl import Descriptions, HpaStatuses
 from hpabatch.report.recommend import Advice
 from hpabatch.api.sweeps import Sweep
 from collections.abc import Mapping

@@ -24,9 +24,14 @@ from hpabatch.model.progress import Progress, silent
 from hpabatch.model.times import show_api_time, show_instant
 from hpabatch.report.base import label
 from hpabatch.report.explain.document import Explained
-from hpabatch.report.kubectl.describe import Descriptions, describe_text
-from hpabatch.report.kubectl.get import GetRow, HpaStatuses, get_rows
-from hpabatch.report.kubectl.manifest import live_document
+from hpabatch.report.kubectl import (
+    Descriptions,
+    GetRow,
+    HpaStatuses,
+    describe_text,
+    get_rows,
+    live_document,
+)
 
 
 @dataclass(slots=True)

@@ -1,7 +1,4 @@
-"""Places to write to: checks before anything is computed.
-
-Nothing heavy is imported before it is needed.
-"""
+"""Arguments that belong to no request: data, places to write to, checked before all else."""
 
 from __future__ import annotations
 
@@ -10,7 +7,9 @@ import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from hpabatch.errors import UsageError
 
@@ -18,7 +17,44 @@ if TYPE_CHECKING:
     from hpabatch.history.reader import History
     from hpabatch.jobs.publish import Destination
 
+HistoryArgument = Annotated[
+    str, typer.Argument(metavar="HISTORY", help="Folder of Parquet tables, or a store.")
+]
+ExitCodeOption = Annotated[
+    bool,
+    typer.Option("--exit-code", help="Exit with 3 if there are findings or differences."),
+]
 _LONGER_NAMES = 40  # of the job folder and of temporary files: `.NAME.12345-1a2b3c4d.tmp`
+
+
+def file_option(name: str, help: str, *suffixes: str) -> Any:
+    """Return an option for a file to write, which is refused before anything is computed."""
+
+    def checked(place: str | None) -> str | None:
+        if place is not None:
+            check_writable(name, place)
+            if os.path.isdir(place):
+                raise UsageError(f"{name} {place} is a folder; name a file in it")
+            if suffixes and Path(place).suffix not in suffixes:
+                ends = " or ".join(suffixes)
+                raise UsageError(f"{name} {place}: a name that ends with {ends} is wanted")
+        return place
+
+    return typer.Option(name, metavar="FILE", callback=checked, help=help)
+
+
+def folder_option(name: str, help: str) -> Any:
+    """Return an option for a new folder to write, which is refused before anything is computed."""
+
+    def checked(place: str | None) -> str | None:
+        if place is not None:
+            check_replaced_folder(place, name)
+            if os.path.exists(place) and (not os.path.isdir(place) or os.listdir(place)):
+                raise UsageError(f"{name} {place} is there already; name a new or empty folder")
+            check_writable(name, place)
+        return place
+
+    return typer.Option(name, metavar="FOLDER", callback=checked, help=help)
 
 
 def check_out(out: str | Path, history: History, manifests: Sequence[str]) -> Destination:
@@ -58,25 +94,6 @@ def check_out(out: str | Path, history: History, manifests: Sequence[str]) -> De
         raise UsageError(f"--out {out} cannot be written: {reason}; name another place") from None
     check_writable("--out", out)
     return Destination(Path(text), is_folder)
-
-
-def check_file(option: str, out: str, suffixes: Sequence[str] = ()) -> None:
-    """Refuse a file that cannot be made, or whose name has another end (UsageError)."""
-    check_writable(option, out)
-    if os.path.isdir(out):
-        raise UsageError(f"{option} {out} is a folder; name a file in it")
-    if suffixes and Path(out).suffix not in suffixes:
-        ends = " or ".join(suffixes)
-        raise UsageError(f"{option} {out}: a name that ends with {ends} is wanted")
-
-
-def check_new_folder(option: str, out: str) -> None:
-    """Refuse a folder that cannot be made, or holds something (UsageError)."""
-    check_replaced_folder(out, option)
-    folder = Path(out)
-    if os.path.exists(folder) and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{option} {folder} is there already; name a new or empty folder")
-    check_writable(option, folder)
 
 
 def check_writable(option: str, out: str | Path) -> None:

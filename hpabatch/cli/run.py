@@ -11,7 +11,7 @@ import warnings
 from contextlib import suppress
 from importlib import import_module
 
-from hpabatch.cli.app import app
+from hpabatch.cli.app import GROUPS, app
 from hpabatch.cli.signals import Signals
 from hpabatch.cli.talk import say, tell_error
 from hpabatch.errors import EXIT_TERMINATED, EXIT_UNREADABLE, HpabatchError
@@ -23,19 +23,6 @@ _SURROUNDINGS = (
 )
 _SHOWN_NAME = 200  # characters
 _REMEDY = "name another place, or let this user have this one"
-
-
-# Modules by folder, in the order of --help. Those of `get_in` are commands of a group, `import`.
-_COMMANDS = {
-    "get_in": ("prometheus", "table"),
-    "live": ("live", "record"),
-    "look": ("analyze", "compare", "describe", "explain", "get", "replay", "validate"),
-    "look_after": ("history",),
-    "what_if": (
-        *("advise", "autoscale", "fidelity", "fit", "plan"),
-        *("plot", "recommend", "simulate", "sweep"),
-    ),
-}
 
 
 def run(signals: Signals) -> None:
@@ -59,14 +46,14 @@ def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def load_commands(only: str = "") -> None:
-    """Import the modules of all commands, or that of one: each adds its own to the application.
+    """Import the modules of all commands, or of one: each adds its own to the application.
 
     Importing the others takes longer than everything else that `--help` of one needs.
     """
-    known = [(folder, name) for folder, names in _COMMANDS.items() for name in names]
-    one = [(folder, name) for folder, name in known if name == only and folder != "get_in"]
-    for folder, name in one or known:
-        import_module(f"hpabatch.cli.{folder}.{name}")
+    modules = {name: module for found in GROUPS.values() for name, module in found.items()}
+    one = modules.get(only)
+    for module in (one,) if one else dict.fromkeys(modules.values()):
+        import_module(f"hpabatch.cli.{module}")
 
 
 def _run(signals: Signals) -> None:

@@ -24,14 +24,16 @@ from hpabatch.inputs.documents import MistakesError, Place, read_document, show
 from hpabatch.model.objects.hpa import ScalingPolicy, ScalingRules
 from hpabatch.model.objects.validate import MAX_PERIOD_S
 from hpabatch.model.settings.fields import (
+    DEFAULT,
     FIELDS,
     NAMED_TARGET,
+    SHIPPED,
     Field,
+    PolicySet,
     canonical_value,
     field_order,
     find_field,
 )
-from hpabatch.model.settings.policy_sets import DEFAULT, SHIPPED, PolicySet
 from hpabatch.model.settings.setting import TODAY, Setting, made_setting
 from hpabatch.model.settings.values import AS_TODAY, Amount, Numbers, Shape, rounded_quantity
 from hpabatch.model.suggestions import did_you_mean

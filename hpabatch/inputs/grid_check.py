@@ -15,8 +15,7 @@ from hpabatch.inputs.grid import Grid, GridError, min_above_max
 from hpabatch.model.objects.defaults import DEFAULT_METRICS
 from hpabatch.model.objects.hpa import CrossVersionObjectReference, HPASpec
 from hpabatch.model.printable import counted
-from hpabatch.model.settings.fields import field_order
-from hpabatch.model.settings.policy_sets import PolicySet
+from hpabatch.model.settings.fields import PolicySet, field_order
 from hpabatch.model.settings.setting import (
     DEFAULT_FLAGS,
     Setting,

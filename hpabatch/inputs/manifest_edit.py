@@ -28,8 +28,7 @@ from hpabatch.model.objects.encode import encode_spec
 from hpabatch.model.objects.hpa import HPA, HPASpec
 from hpabatch.model.objects.stored import as_stored, stored_order
 from hpabatch.model.objects.validate import drop_disabled_fields
-from hpabatch.model.settings.differences import spec_differences
-from hpabatch.model.settings.patch import spec_patch
+from hpabatch.model.settings.patch import spec_differences, spec_patch
 from hpabatch.model.versions import Profile
 
 _MEMBERS: Final = ("resource", "containerResource", "pods", "object", "external")

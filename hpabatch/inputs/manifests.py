@@ -40,8 +40,12 @@ from hpabatch.model.objects.decode import KIND, decode_hpa
 from hpabatch.model.objects.decode_fields import Problem, Severity
 from hpabatch.model.objects.defaults import default_hpa
 from hpabatch.model.objects.hpa import HPA
-from hpabatch.model.objects.validate import drop_disabled_fields, dropped_fields, validate_hpa
-from hpabatch.model.objects.validate_metrics import other_targets
+from hpabatch.model.objects.validate import (
+    drop_disabled_fields,
+    dropped_fields,
+    other_targets,
+    validate_hpa,
+)
 from hpabatch.model.versions import Profile
 
 STDIN = "stdin"

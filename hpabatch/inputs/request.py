@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hpabatch.model.options import REQUIRED, Request, option
-from hpabatch.model.version_table import GATES
-from hpabatch.model.versions import DEFAULT_K8S
+from hpabatch.model.versions import DEFAULT_K8S, GATES
 
 
 @dataclass(frozen=True, kw_only=True)

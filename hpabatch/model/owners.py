@@ -81,29 +81,64 @@ def source_of(
     `changed` are the fields of its spec that are to change. Of several signs the innermost one
     counts: what a controller made may carry labels of what that was made from.
     """
-    found = (
-        _controller(namespace, metadata, spec, changed),
-        _flux(namespace, metadata.labels),
-        _argo(namespace, name, metadata),
-        _helm(namespace, metadata),
-        _instance(metadata.labels),
-        _sync_options(metadata),
-    )
-    return next((one for one in found if one is not None), None)
+    return next(_signs(namespace, name, metadata, spec, changed), None)
 
 
-def _controller(
-    namespace: str, metadata: Metadata, spec: HPASpec, changed: Collection[str]
-) -> Source | None:
+def _signs(
+    namespace: str, name: str, metadata: Metadata, spec: HPASpec, changed: Collection[str]
+) -> Iterator[Source]:
+    """Yield what each sign says, the innermost first."""
+    labels, annotations = metadata.labels, metadata.annotations
     kind, _, owner = metadata.owner.partition("/")
     if owner and kind != _KEDA_OBJECT:
-        return Source(f"{kind} {namespace}/{owner}", "change what that makes its HPA of")
-    scaled = owner or next(_scaled_objects(metadata, spec), "")
-    if not scaled:
-        return None
-    fields = [place for name, place in _KEDA_FIELDS.items() if name in changed or not changed]
-    what = listed(fields) if fields else "what it makes its HPA of"
-    return Source(f"KEDA {_KEDA_OBJECT} {namespace}/{scaled}", f"change {what} there")
+        yield Source(f"{kind} {namespace}/{owner}", "change what that makes its HPA of")
+    elif scaled := owner or next(_scaled_objects(metadata, spec), ""):
+        fields = [place for name, place in _KEDA_FIELDS.items() if name in changed or not changed]
+        what = listed(fields) if fields else "what it makes its HPA of"
+        yield Source(f"KEDA {_KEDA_OBJECT} {namespace}/{scaled}", f"change {what} there")
+    if made := _named(namespace, labels, _FLUX_HELM):
+        yield Source(f"Flux HelmRelease {made}", "change its values there")
+    if made := _named(namespace, labels, _FLUX_KUSTOMIZE):
+        instead = f"change it in the source that Kustomization {made} applies"
+        yield Source(f"Flux Kustomization {made}", instead, as_manifest=True)
+    application, _, tracked = annotations.get(TRACKING, "").partition(":")
+    application = application or labels.get(_ARGO_INSTANCE, "")
+    of_argo = [key for key in (*labels, *annotations) if key.startswith(_ARGO)]
+    if of_argo and not application:
+        application = labels.get(INSTANCE, "")
+    if application:
+        own = f"HorizontalPodAutoscaler:{namespace}/{name}"
+        through = f" (by {tracked})" if tracked and not tracked.endswith(own) else ""
+        instead = "change it in the repository that this application syncs from"
+        yield Source(f"Argo CD application {application}{through}", instead, as_manifest=True)
+    if release := annotations.get(HELM_NAME, ""):
+        space = annotations.get(HELM_SPACE) or namespace
+        instead = "change the release's values and upgrade it"
+        yield Source(f"Helm release {space}/{release}", instead)
+    if labels.get(MANAGED_BY) == "Helm":
+        yield Source("a Helm chart", "change the values that it is rendered with")
+    if labels.get(INSTANCE):
+        yield _doubtful(
+            f"the application of its label {INSTANCE}={labels[INSTANCE]}",
+            "Argo CD tracks by this label, so change it in the repository that this application",
+        )
+    if of_argo:
+        yield _doubtful(
+            "an Argo CD application of an unknown name",
+            f"Argo CD reads its {min(of_argo)}, so change it in the repository that the "
+            "application",
+        )
+
+
+def _named(namespace: str, labels: Mapping[str, str], prefix: str) -> str:
+    """Return the object of Flux that labels name, "" without one."""
+    name = labels.get(f"{prefix}name")
+    return f"{labels.get(f'{prefix}namespace') or namespace}/{name}" if name else ""
+
+
+def _doubtful(name: str, instead: str) -> Source:
+    plain = "syncs from; if no Argo CD does, give --instance-label plain"
+    return Source(name, f"{instead} {plain}", doubtful=True, as_manifest=True)
 
 
 def _scaled_objects(metadata: Metadata, spec: HPASpec) -> Iterator[str]:
@@ -117,74 +152,3 @@ def _scaled_objects(metadata: Metadata, spec: HPASpec) -> Iterator[str]:
             yield labels[KEDA_NAME]
     if metadata.labels.get(MANAGED_BY) == _KEDA_MANAGER:
         yield metadata.labels.get(_PART_OF) or "of an unknown name"
-
-
-def _flux(namespace: str, labels: Mapping[str, str]) -> Source | None:
-    for prefix, kind, what in (
-        (_FLUX_HELM, "HelmRelease", "change its values"),
-        (_FLUX_KUSTOMIZE, "Kustomization", "change it in the source"),
-    ):
-        if labels.get(f"{prefix}name"):
-            name = f"{labels.get(f'{prefix}namespace') or namespace}/{labels[f'{prefix}name']}"
-            where = " there" if prefix == _FLUX_HELM else f" that {kind} {name} applies"
-            manifest = prefix == _FLUX_KUSTOMIZE
-            return Source(f"Flux {kind} {name}", what + where, as_manifest=manifest)
-    return None
-
-
-def _argo(namespace: str, name: str, metadata: Metadata) -> Source | None:
-    labels, annotations = metadata.labels, metadata.annotations
-    application, _, tracked = annotations.get(TRACKING, "").partition(":")
-    if not application:
-        application = labels.get(_ARGO_INSTANCE, "")
-    if not application and any(key.startswith(_ARGO) for key in (*labels, *annotations)):
-        application = labels.get(INSTANCE, "")
-    if not application:
-        return None
-    other = "" if tracked.endswith(f"HorizontalPodAutoscaler:{namespace}/{name}") else tracked
-    through = f" (by {other})" if other else ""
-    return Source(
-        f"Argo CD application {application}{through}",
-        "change it in the repository that this application syncs from",
-        as_manifest=True,
-    )
-
-
-def _helm(namespace: str, metadata: Metadata) -> Source | None:
-    release = metadata.annotations.get(HELM_NAME, "")
-    if release:
-        space = metadata.annotations.get(HELM_SPACE) or namespace
-        return Source(
-            f"Helm release {space}/{release}", "change the release's values and upgrade it"
-        )
-    if metadata.labels.get(MANAGED_BY) == "Helm":
-        return Source("a Helm chart", "change the values that it is rendered with")
-    return None
-
-
-def _instance(labels: Mapping[str, str]) -> Source | None:
-    if not labels.get(INSTANCE):
-        return None
-    return Source(
-        f"the application of its label {INSTANCE}={labels[INSTANCE]}",
-        "Argo CD tracks by this label, so change it in the repository that this application syncs "
-        "from; if no Argo CD does, give --instance-label plain",
-        doubtful=True,
-        as_manifest=True,
-    )
-
-
-def _sync_options(metadata: Metadata) -> Source | None:
-    option = min(
-        (key for key in (*metadata.labels, *metadata.annotations) if key.startswith(_ARGO)),
-        default=None,
-    )
-    if option is None:
-        return None
-    return Source(
-        "an Argo CD application of an unknown name",
-        f"Argo CD reads its {option}, so change it in the repository that the application syncs "
-        "from; if no Argo CD does, give --instance-label plain",
-        doubtful=True,
-        as_manifest=True,
-    )

@@ -78,7 +78,7 @@ def pod_request(
     container branch adds milli-units, each rounded, and wraps; the pod-level branch adds quantities
     and rounds once: two containers of `100u` give 2 and 1.
     """
-    if rules.pod_level and not container and _has_pod_level(pod_level):
+    if rules.pod_level and not container and any(map(_is_pod_level, pod_level or ())):
         effective = effective_request(
             containers, init_containers, pod_level or {}, overhead or {}, resource
         )
@@ -131,10 +131,6 @@ def effective_request(
     if resource in pod_level and _is_pod_level(resource):
         effective = pod_level[resource]
     return _plus(effective, overhead.get(resource))
-
-
-def _has_pod_level(pod_level: Mapping[str, Quantity] | None) -> bool:
-    return pod_level is not None and any(_is_pod_level(name) for name in pod_level)
 
 
 def _is_pod_level(resource: str) -> bool:

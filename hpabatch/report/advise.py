@@ -70,7 +70,6 @@ class DataAdvice(Advice):
 
     @property
     def verdict(self) -> str:
-        """How many HPAs should change, what that saves, and how sure it is."""
         items = self.found.items
         changes = [item for item in items if item.answer == CHANGE]
         hpas = counted(len(items), "HPA")
@@ -148,7 +147,6 @@ class DataAdvice(Advice):
             yield f"{way} {amount} ({abs(share):.1f}% of the fleet's)"
 
     def body(self, view: View) -> Iterator[str | Grid]:
-        """Generate the changes, and one line for each other kind of answer."""
         frame, rows, many = self.table, self._rows, many_clusters(self.table)
         changes = sorted(self._of(CHANGE), key=lambda item: _first(item, rows[item.key]))
         bound = self._bound()
@@ -295,7 +293,6 @@ class DataAdvice(Advice):
         return min(left), max(left)
 
     def hints(self) -> Sequence[str]:
-        """Return what is not written, and what to type next."""
         kept = {item.key for item in self.found.written()}
         left = Counter(c.confidence for c in self._of(CHANGE) if c.key not in kept)
         unwritten = [
@@ -324,7 +321,6 @@ class DataAdvice(Advice):
         return f" {shlex.join(words)}" if words else ""
 
     def basis(self) -> list[str]:
-        """Return rules, what was asked for, and the defaults that stand behind it."""
         request, options = self.found.result.parameters["request"], self.found.options
         grid = " ".join(request.get("grid", ()))
         parameters = [evidence_lines(self.evidence)[1], coarse(self.evidence)]

@@ -108,7 +108,6 @@ class Plan(CapacityPlan, Result):
 
     @property
     def verdict(self) -> str:
-        """How many HPAs maxReplicas holds and what exceeds a quota."""
         every, held = (
             frame.select(_KEY).n_unique()
             for frame in (self.hpas, self.hpas.filter(pl.col("held_minutes") > 0))
@@ -123,11 +122,9 @@ class Plan(CapacityPlan, Result):
 
     @property
     def frame(self) -> pl.DataFrame:
-        """The plan of the HPAs."""
         return self.hpas
 
     def body(self, view: View) -> Iterator[str | Grid]:
-        """Generate sums, HPAs, and what is not to be relied on."""
         yield _totals_grid(self.totals, self.hpas)
         yield ""
         yield _hpas_grid(self.hpas)
@@ -135,7 +132,6 @@ class Plan(CapacityPlan, Result):
         yield from _unusable(self)
 
     def basis(self) -> list[str]:
-        """Return rules and model."""
         evidence = self.evidence
         return [
             rules_line(evidence),
@@ -145,11 +141,9 @@ class Plan(CapacityPlan, Result):
         ]
 
     def hints(self) -> Sequence[str]:
-        """Return the places of files."""
         return self.written
 
     def document(self) -> dict[str, Any]:
-        """Return evidence, both frames, and what was skipped and why."""
         return {
             "evidence": self.evidence,
             "hpas": Rows(self.hpas),

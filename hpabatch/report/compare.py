@@ -16,7 +16,6 @@ from hpabatch.engine.columns.compare import DIFFERENCES
 from hpabatch.engine.compare.frames import DECIDES, EXPLAINS, FROM, TO
 from hpabatch.engine.compare.loop import WHY_NOT
 from hpabatch.engine.compare.run import VERSIONS, Comparison
-from hpabatch.engine.compare.sides import LeftOut
 from hpabatch.engine.replay.summary import KEY
 from hpabatch.model.printable import counted
 from hpabatch.report.base import HPA, Grid, Head, Result, Rows, View, label, row_label
@@ -79,16 +78,13 @@ class Compared(Comparison, Result):
 
     @property
     def verdict(self) -> str:
-        """How many HPAs decide differently."""
         return headline(self)
 
     @property
     def frame(self) -> pl.DataFrame:
-        """One row per HPA that differs."""
         return self.differences
 
     def body(self, view: View) -> Iterator[str | Grid]:
-        """Generate sums, what changed, the HPAs that differ most, those left out."""
         comparison, rows = self, self._ranked()
         if rows.height:
             yield total_line(comparison)
@@ -104,7 +100,11 @@ class Compared(Comparison, Result):
             )
         if left_out := comparison.left_out:
             yield ""
-            lines = [(_name(o, _many(comparison)), o.side, o.reason) for o in left_out]
+            many = _many(comparison)
+            lines = [
+                (label(o.cluster, o.namespace, o.hpa, with_cluster=many), o.side, o.reason)
+                for o in left_out
+            ]
             yield Grid.of(LEFT_OUT_HEADS, lines, self.top, "-o json has all")
 
     def _ranked(self) -> pl.DataFrame:
@@ -129,11 +129,9 @@ class Compared(Comparison, Result):
         return Grid.of(heads, shown, self.top, frame=self.frame, columns=DIFFERENCES.columns)
 
     def basis(self) -> list[str]:
-        """Return what either side rests on; what both do once."""
         return list(_evidence(self.evidence))
 
     def document(self) -> dict[str, Any]:
-        """Return everything."""
         comparison = self
         names = ("cluster", "namespace", "hpa", "side", "reason")
         return {
@@ -201,10 +199,6 @@ def _grouped(rows: pl.DataFrame) -> list[tuple[int, str]]:
     """Return every cause in words with the number of its HPAs, the most frequent first."""
     counts = rows.group_by("rule").len().sort(["len", "rule"], descending=[True, False])
     return [(int(count), rule or _NOT_FOUND) for rule, count in counts.iter_rows()]
-
-
-def _name(left_out: LeftOut, many: bool) -> str:
-    return label(left_out.cluster, left_out.namespace, left_out.hpa, with_cluster=many)
 
 
 def _many(comparison: Comparison) -> bool:

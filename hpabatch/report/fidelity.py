@@ -86,7 +86,6 @@ class FidelityScores(Fidelity, Result):
 
     @property
     def verdict(self) -> str:
-        """How sure advice can be, on how many HPAs."""
         most = Counter(_most(row) for row in self.hpas.iter_rows(named=True))
         told = [f"{c} for {most[c]:,}" for c in CONFIDENCES if most[c]]
         told += [f"{NONE} for {most[NO]:,}"] if most[NO] else []
@@ -97,11 +96,9 @@ class FidelityScores(Fidelity, Result):
 
     @property
     def frame(self) -> pl.DataFrame:
-        """The scores of the HPAs."""
         return self.hpas
 
     def body(self, view: View) -> Iterator[str | Grid]:
-        """Generate sums, HPAs, and why advice on some is not sure, or not given."""
         hpas = self.hpas
         yield from ratio_lines(self.evidence)
         yield from _total_lines(self)
@@ -119,7 +116,6 @@ class FidelityScores(Fidelity, Result):
         yield from skipped_line(self.skipped)
 
     def basis(self) -> list[str]:
-        """Return rules, parameters and what advice asks for."""
         p = self.parameters
         return [
             *evidence_lines(self.evidence),
@@ -130,7 +126,6 @@ class FidelityScores(Fidelity, Result):
         ]
 
     def document(self) -> dict[str, Any]:
-        """Return everything but the changes."""
         found, totals = self, self.totals
         return {
             "evidence": dict(found.evidence),

@@ -33,11 +33,9 @@ class FrameResult(Result):
 
     @property
     def frame(self) -> pl.DataFrame:
-        """The rows."""
         return self.rows
 
     def body(self, view: View) -> Iterator[str | Grid]:
-        """Generate the rows."""
         if self.rows.height:
             columns = () if self.table is None else self.table.columns
             grid = frame_grid(self.rows.select(self.shown or pl.all()), columns)
@@ -53,7 +51,6 @@ class InfoResult(Result):
 
     @property
     def verdict(self) -> str:
-        """Where it is and of what kind."""
         info = self.info
         clusters = ", ".join(info.clusters) or "none"
         noun = "cluster" if len(info.clusters) == 1 else "clusters"
@@ -61,7 +58,6 @@ class InfoResult(Result):
         return head + (f", {counted(info.parts, 'named part')}" if info.parts else "")
 
     def body(self, view: View) -> Iterator[str | Grid]:
-        """Generate tables, provenance, and what is not recorded."""
         yield frame_grid(self.info.tables, HISTORY_TABLES)
         if self.info.provenance.height:
             yield ""
@@ -72,11 +68,9 @@ class InfoResult(Result):
 
     @property
     def frame(self) -> pl.DataFrame:
-        """One row per table."""
         return self.info.tables
 
     def document(self) -> dict[str, Any]:
-        """Return everything."""
         info = self.info
         return {
             "location": info.location,

@@ -51,7 +51,6 @@ class TableImport(Result):
 
     @property
     def verdict(self) -> str:
-        """The number of rows read, written and left out."""
         result = self.result
         written = ", ".join(f"{count:,} {name}" for name, count in result.written.items())
         where = f"{self.out}: " if self.out else "nothing is written (dry run); it would be "
@@ -61,11 +60,9 @@ class TableImport(Result):
 
     @property
     def frame(self) -> pl.DataFrame:
-        """One row per workload."""
         return self.result.workloads
 
     def body(self, view: View) -> Iterator[str | Grid]:
-        """Generate the workloads, of a dry run after what the map makes of the first rows."""
         frame, most = self.frame, _SHOWN_WORKLOADS
         if frame.is_empty() and self.out is not None:
             return
@@ -79,7 +76,6 @@ class TableImport(Result):
         yield replace(frame_grid(shown.head(most)), more=more(frame.height - most), frame=frame)
 
     def document(self) -> dict[str, Any]:
-        """Return counts, the map as understood, assumptions, warnings and workloads."""
         result = self.result
         return {
             "files": result.files,
@@ -106,7 +102,6 @@ class TableImport(Result):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What makes the history less than one would think."""
         return self.result.warnings
 
 
@@ -126,12 +121,10 @@ class TableMap(Result):
 
     @property
     def verdict(self) -> str:
-        """Where the map is, and how much of it is assumed."""
         return f"{self.path or 'a map'}: {counted(len(self.assumed), 'assumption')}"
 
     @property
     def frame(self) -> pl.DataFrame:
-        """One row per assumption."""
         return pl.DataFrame({"assumed": list(self.assumed)}, schema={"assumed": pl.String})
 
 
@@ -151,27 +144,22 @@ class PrometheusImport(Result):
 
     @property
     def verdict(self) -> str:
-        """The number of windows, and of rows by table."""
         tables = ", ".join(f"{n:,} {name}" for name, n in sorted(self.result.written.items()))
         return f"{self.out}: {counted(self.result.windows, 'window')}: {tables or 'nothing new'}"
 
     @property
     def frame(self) -> pl.DataFrame:
-        """One row per cluster and namespace."""
         return self.result.places
 
     def body(self, view: View) -> Iterator[str | Grid]:
-        """Generate the places."""
         if self.frame.height:
             yield frame_grid(self.frame)
 
     def document(self) -> dict[str, Any]:
-        """Return everything."""
         return self.result.as_dict()
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What makes the history less than one would think."""
         return tuple(self.result.warnings())
 
 

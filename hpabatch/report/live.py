@@ -7,24 +7,22 @@ controller did. WHY comes with the wide table, and where the two differ or nothi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import polars as pl
 
 from hpabatch.engine.columns.history import LIVE
 from hpabatch.layout import codes
 from hpabatch.model.objects.hpa import HPA
-from hpabatch.model.printable import printable, printable_line
+from hpabatch.model.printable import printable_line
 from hpabatch.report.base import Grid, Output, Result, View
 from hpabatch.report.forms import frame_grid
-from hpabatch.report.kubectl.get import MIN_WIDTH, PADDING, GetRow, get_rows
-from hpabatch.report.kubectl.text import NONE, columns
+from hpabatch.report.kubectl import NONE, GetRow, get_rows, get_table
 
 _FAILING = frozenset(
     codes.BINDINGS[code].name
     for code in (codes.BOUND_BY_SCALE_READ, codes.BOUND_BY_SELECTOR, codes.BOUND_BY_INVALID_METRIC)
 )
-_GET_FIELDS = tuple(GetRow.__slots__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +73,9 @@ class LivePass(Result):
     with_namespace: bool = True
 
     def own(self, output: Output, view: View) -> str | None:
-        """Return kubectl's table with further columns, and JSON of one line."""
-        if output is Output.table:
-            return self._table(view.wide)
-        return self.frame.write_json() + "\n" if output is Output.json else None
+        if output is Output.json:
+            return self.frame.write_json() + "\n"
+        return self._table(view.wide) if output is Output.table else None
 
     def _table(self, wide: bool) -> str:
         """Return kubectl's table and its columns DESIRED and CLUSTER, then WHY; "" without HPAs.
@@ -86,46 +83,37 @@ class LivePass(Result):
         Without `wide` only those that differ or fail have a reason, and the column is there if one
         has.
         """
-        if not self.hpas:
-            return ""
-        rows = get_rows([hpa.document for hpa in self.hpas], self.now_ms, k8s=self.k8s)
-        fields = [name for name in _GET_FIELDS if self.with_namespace or name != "namespace"]
-        reasons = [_sentence(hpa.why) if wide or hpa.is_told else "" for hpa in self.hpas]
-        heads = [*(name.upper() for name in fields), "DESIRED", "CLUSTER"]
-        lines = ["\t".join(heads + ["WHY"] * any(reasons))]
-        for row, hpa, reason in zip(rows, self.hpas, reasons, strict=True):
-            cells = [printable(str(getattr(row, name))) for name in fields]
-            cells += [_number(hpa.desired), _number(hpa.theirs)]
-            lines.append("\t".join(cells + [reason] * any(reasons)))
-        aligned = columns(lines, MIN_WIDTH, PADDING)
-        return "".join(f"{line.rstrip(' ')}\n" for line in aligned.rstrip("\n").split("\n"))
+        reasons = [
+            printable_line(" ".join(hpa.why.split())) if wide or hpa.is_told else ""
+            for hpa in self.hpas
+        ]
+        more = [["DESIRED", "CLUSTER", "WHY"]]
+        for hpa, reason in zip(self.hpas, reasons, strict=True):
+            sizes = (NONE if n is None else str(n) for n in (hpa.desired, hpa.theirs))
+            more.append([*sizes, reason])
+        if not any(reasons):
+            more = [cells[:-1] for cells in more]
+        table = get_table(self._rows(), self.with_namespace, more)
+        return "".join(f"{line.rstrip(' ')}\n" for line in table.splitlines())
+
+    def _rows(self) -> list[GetRow]:
+        return get_rows([hpa.document for hpa in self.hpas], self.now_ms, k8s=self.k8s)
 
     def body(self, view: View) -> Iterator[str | Grid]:
-        """Generate the HPAs."""
         yield frame_grid(self.frame, LIVE)
 
     @property
     def frame(self) -> pl.DataFrame:
-        """The table's cells, one row an HPA; `cluster_desired` is the controller's."""
-        rows = get_rows([hpa.document for hpa in self.hpas], self.now_ms, k8s=self.k8s)
         found = [
-            {"cluster": self.cluster}
-            | asdict(row)
+            row._asdict()
             | {
+                "cluster": self.cluster,
                 "desired": hpa.desired,
                 "cluster_desired": hpa.theirs,
                 "differs": hpa.differs,
                 "binding": hpa.binding,
                 "why": hpa.why,
             }
-            for row, hpa in zip(rows, self.hpas, strict=True)
+            for row, hpa in zip(self._rows(), self.hpas, strict=True)
         ]
         return pl.DataFrame(found, schema=LIVE.schema)
-
-
-def _number(value: int | None) -> str:
-    return NONE if value is None else str(value)
-
-
-def _sentence(text: str) -> str:
-    return printable_line(" ".join(text.split()))

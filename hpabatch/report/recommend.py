@@ -91,14 +91,12 @@ class Advice(Result):
 
     @property
     def evidence(self) -> dict[str, str]:
-        """The sweep's evidence with what was asked of the recommender."""
         asked = json.dumps(parameters(self.found), sort_keys=True)
         sweep = {"sha256:sweep": self.found.options.sweep} if self.found.options.sweep else {}
         return {**self.found.result.evidence, **sweep, "recommend": asked}
 
     @property
     def verdict(self) -> str:
-        """How many HPAs have which answer."""
         answers = Counter(item.answer for item in self.found.items)
         told = ", ".join(f"{answers[answer]:,} {answer}" for answer in _ORDER)
         return f"{counted(answers.total(), 'HPA')}: {told}" + (
@@ -111,7 +109,6 @@ class Advice(Result):
 
     @property
     def frame(self) -> pl.DataFrame:
-        """The table."""
         return self.table
 
     @cached_property
@@ -135,7 +132,6 @@ class Advice(Result):
         return recommendation_files(self.found)[0]
 
     def body(self, view: View) -> Iterator[str | Grid]:
-        """Generate what the changes save, HPAs, and why."""
         frame = self.table
         yield from _saved(self.found, frame)
         yield ""
@@ -153,7 +149,6 @@ class Advice(Result):
             yield from _reasons(frame, told)
 
     def basis(self) -> list[str]:
-        """Return rules and what was asked for."""
         unit = self.found.result.parameters["block"]["unit"]
         return [
             rules_line(self.evidence),
@@ -163,11 +158,9 @@ class Advice(Result):
         ]
 
     def hints(self) -> Sequence[str]:
-        """Return the places of files, or how to get them."""
         return self.written
 
     def document(self) -> dict[str, Any]:
-        """Return evidence, what was asked, HPAs, candidates, folds, files."""
         return {
             "evidence": self.evidence,
             "parameters": parameters(self.found),

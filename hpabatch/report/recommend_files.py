@@ -17,7 +17,7 @@ from hpabatch.engine.advise.run import Recommendation, Recommendations
 from hpabatch.inputs.kubernetes_yaml import plain_value
 from hpabatch.model.objects.defaults import default_spec
 from hpabatch.model.printable import printable_line
-from hpabatch.model.settings.differences import metric_name
+from hpabatch.model.settings.patch import metric_name
 
 INDEX: Final = "recommendations.json"
 MANIFESTS: Final = "manifests"

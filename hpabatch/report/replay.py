@@ -120,11 +120,11 @@ class Replay(Result):
 
     @property
     def verdict(self) -> str:
-        """How far the decisions match what was recorded."""
         totals = self.totals
         line = f"{counted(totals.hpas, 'HPA')}, {counted(totals.ticks, 'decision')}"
-        if totals.agreement_share is not None:
-            line += f": {_most_of(totals.agreement_share):.1%} match the recorded size"
+        if (share := totals.agreement_share) is not None:
+            most = share if share == 1 else min(share, 0.999)  # (100.0% is said only of all)
+            line += f": {most:.1%} match the recorded size"
         if self.top and self._ranked.is_empty():
             line += "; none stands out"
         elif self.top:
@@ -133,7 +133,6 @@ class Replay(Result):
 
     @property
     def frame(self) -> pl.DataFrame:
-        """The summary."""
         return self.summary
 
     @property
@@ -154,12 +153,10 @@ class Replay(Result):
 
     @property
     def evidence(self) -> dict[str, str]:
-        """What the result rests on: version, profile, parameters and their sources, digests."""
         return self.result.evidence
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was odd."""
         return self.result.warnings
 
     @property
@@ -223,7 +220,6 @@ class Replay(Result):
         write_frame(self.decisions, self.evidence, path)
 
     def body(self, view: View) -> Iterator[str | Grid]:
-        """Generate sums, HPAs, those most worth a look, and the score."""
         yield from ratio_lines(self.evidence)
         yield from total_lines(self.totals)
         yield ""
@@ -255,11 +251,9 @@ class Replay(Result):
         yield from skipped_line(self.result.skipped)
 
     def basis(self) -> list[str]:
-        """Return rules and parameters."""
         return evidence_lines(self.evidence)
 
     def hints(self) -> list[str]:
-        """Return where the decisions are, the result in one sentence, and what to type next."""
         lines = [f"decisions: {self.out or 'not kept; --out FILE keeps them'}"]
         if self.summary.height:
             row = self._first()
@@ -299,7 +293,6 @@ class Replay(Result):
         return f"in short: {'; '.join(parts)}" if parts else ""
 
     def document(self) -> dict[str, Any]:
-        """Return everything but the decisions."""
         found: dict[str, Any] = {
             "evidence": dict(self.evidence),
             "totals": self.totals._asdict(),
@@ -389,11 +382,6 @@ def total_lines(totals: FleetTotals) -> list[str]:
             "(metrics, selector or scale were not usable)"
         )
     return lines
-
-
-def _most_of(share: float) -> float:
-    """Return a share of which 100.0% is said only if it is all."""
-    return share if share == 1 else min(share, 0.999)
 
 
 def _short(time: str) -> str:

@@ -90,7 +90,6 @@ class Simulation(LoopResult, Result):
 
     @property
     def verdict(self) -> str:
-        """The sums of today's settings and what a proposal changes."""
         if self.measures.is_empty():
             return "No HPA could be simulated (why: on stderr)."
         common = _common(self.measures)
@@ -107,7 +106,6 @@ class Simulation(LoopResult, Result):
 
     @property
     def frame(self) -> pl.DataFrame:
-        """The measures."""
         return self.measures
 
     @property
@@ -117,16 +115,13 @@ class Simulation(LoopResult, Result):
 
     @property
     def evidence(self) -> dict[str, str]:
-        """The versions, parameters and digests that the runs rest on."""
         return self.loop.evidence
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was odd."""
         return (*self.loop.plan.warnings, *self.loop.notes)
 
     def body(self, view: View) -> Iterator[str | Grid]:
-        """Generate sums by setting, HPAs, and what is not to be relied on."""
         if self.measures.is_empty():
             return
         yield from _totals(_common(self.measures))
@@ -145,7 +140,6 @@ class Simulation(LoopResult, Result):
         yield from skipped_line(self.loop.skipped)
 
     def basis(self) -> list[str]:
-        """Return rules and model."""
         evidence = self.evidence
         return [
             rules_line(evidence),
@@ -155,11 +149,9 @@ class Simulation(LoopResult, Result):
         ]
 
     def hints(self) -> Sequence[str]:
-        """Return the places of files."""
         return self.written
 
     def document(self) -> dict[str, Any]:
-        """Return evidence, a row per HPA and setting, the plants' parameters."""
         return {
             "evidence": dict(self.evidence),
             "hpas": Rows(self.measures),

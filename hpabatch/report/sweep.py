@@ -82,7 +82,6 @@ class SweepScreen(SweepResult, Result):
 
     @property
     def verdict(self) -> str:
-        """On how many HPAs another setting is cheaper."""
         hpas, settings = self.hpas.height, self.settings.height
         cheaper = self.frame.filter(pl.col("saving_pct") > 0).height
         return (
@@ -92,7 +91,6 @@ class SweepScreen(SweepResult, Result):
 
     @property
     def frame(self) -> pl.DataFrame:
-        """The summary."""
         return self.summary
 
     @cached_property
@@ -101,7 +99,6 @@ class SweepScreen(SweepResult, Result):
         return summarize_sweep(self)
 
     def body(self, view: View) -> Iterator[str | Grid]:
-        """Generate the HPAs."""
         if self.hpas.height:
             yield "Today's settings, in a week (DAYS were simulated), and the cheapest setting:"
         frame = self.frame
@@ -123,7 +120,6 @@ class SweepScreen(SweepResult, Result):
         yield from skipped_line(self.parameters["skipped"])
 
     def basis(self) -> list[str]:
-        """Return rules and model."""
         result = self
         units, unit = result.hpas["unit"].n_unique(), result.parameters["block"]["unit"]
         return [
@@ -134,7 +130,6 @@ class SweepScreen(SweepResult, Result):
         ]
 
     def hints(self) -> list[str]:
-        """Return the commands that read the sweep."""
         # Without any work of pods nothing says when they are at a ceiling.
         knows = self.hpas["ceiling"].is_in(["recorded", "given", OPEN]).any()
         measure = "saturated_minutes" if knows else "short_pod_hours"
@@ -146,7 +141,6 @@ class SweepScreen(SweepResult, Result):
         ]
 
     def document(self) -> dict[str, Any]:
-        """Return evidence, parameters, settings and HPAs."""
         return {
             "out": self.out,
             "evidence": self.evidence,

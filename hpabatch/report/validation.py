@@ -45,7 +45,6 @@ class Validation(Result):
 
     @property
     def verdict(self) -> str:
-        """The number of HPAs that are valid, and of those that are not."""
         results = Counter(item.result for item in self.checked)
         hpas = results[VALID] + results[REFUSED]
         parts = [f"{counted(hpas, 'HPA')}: {results[VALID]} valid, {results[REFUSED]} refused"]
@@ -58,7 +57,6 @@ class Validation(Result):
 
     @cached_property
     def frame(self) -> pl.DataFrame:
-        """One row per HPA or unreadable place; `message` is the first complaint."""
         return pl.DataFrame(self._rows, schema=VALIDATION.schema)
 
     @cached_property
@@ -76,12 +74,10 @@ class Validation(Result):
         return tuple(talk_lines(self.checked))
 
     def body(self, view: View) -> Iterator[str | Grid]:
-        """Generate the documents."""
         styles = ["" if row["result"] == VALID else "red" for row in self._rows]
         yield Grid.of(HEADS, self._rows, styles=styles)
 
     def own(self, output: Output, view: View) -> str | bytes | None:
-        """Return CSV without quotes around empty cells, and Parquet as pyarrow writes it."""
         if output is Output.csv:
             return frame_csv(self.frame.with_columns(pl.col(pl.String).replace("", None)))
         if output is not Output.parquet:
@@ -96,7 +92,6 @@ class Validation(Result):
         return buffer.getvalue()
 
     def document(self) -> Rows:
-        """Return one row per document."""
         return Rows(self._rows)
 
 

@@ -137,7 +137,7 @@ def test_commands_say_it_before_they_compile(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: tuple[str, ...], kernel: str
 ) -> None:
     told: list[str] = []
-    importlib.import_module("hpabatch.cli.what_if.sweep")  # (would keep what is patched)
+    importlib.import_module("hpabatch.cli.advise")  # (would keep what is patched)
 
     def tell(name: str) -> None:
         told.append(name)

@@ -21,9 +21,6 @@ def no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"hpabatch.cli.progress.{name}", 1e9)
 
 
-ONE = "is computed by one process, with all cores .*; replay, sweep, .* take --workers and"
-
-
 @pytest.mark.compiled
 def test_a_replay_by_workers_is_that_of_this_process(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
@@ -48,9 +45,6 @@ def test_a_replay_by_workers_is_that_of_this_process(
         ("replay", ["--workers", "0"], r"--workers: expected a whole number of at least 1, got 0"),
         ("sweep", ["--grid", "max=9", "--out", "s", "--parts", "p"], r"--parts without --sched"),
         ("fit", ["--workers", "2", "--scheduler", "tcp://x:1"], r"--workers and --scheduler: expe"),
-        ("get", ["--workers", "2"], ONE),
-        ("simulate", ["--scheduler", "tcp://127.0.0.1:8786"], ONE),
-        ("synth", ["--hpas", "3"], r"synth is gone: .* `python -m benchmarks.fleet OUT` makes"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(

@@ -19,7 +19,7 @@ from hpabatch.layout.records import Fleet, Memory, Records
 from hpabatch.layout.results import Results, empty_results
 from hpabatch.model import messages
 from hpabatch.model.objects.describe import metric_name
-from hpabatch.model.objects.encode_status import encode_metric
+from hpabatch.model.objects.encode import encode_metric
 from hpabatch.model.versions import Profile
 from hpabatch.packing.memory import seed_recommendations, seed_status
 from hpabatch.packing.status import empty_statuses, make_status_memory, seed_status_memory

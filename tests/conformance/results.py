@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hpabatch.engine.explain.status import LaneWords, StatusReader
-from hpabatch.model.objects.encode_status import encode_metric
+from hpabatch.model.objects.encode import encode_metric
 from hpabatch.model.objects.hpa import HPAStatus
 from tests.conformance.golden import Json
 

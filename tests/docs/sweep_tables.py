@@ -16,8 +16,7 @@ from hpabatch.engine.sweep.groups import GROUP_FORMS
 from hpabatch.inputs.document_keys import Record
 from hpabatch.inputs.grid import DIRECTION, POLICY, SET
 from hpabatch.model.objects.hpa import ScalingPolicy, ScalingRules
-from hpabatch.model.settings.fields import BEYOND, FIELDS, Field
-from hpabatch.model.settings.policy_sets import SHIPPED
+from hpabatch.model.settings.fields import BEYOND, FIELDS, SHIPPED, Field
 from hpabatch.model.settings.values import Numbers, SetNames
 
 SHAPES: Final = {"policy-set": SET, "direction": DIRECTION, "policy": POLICY}

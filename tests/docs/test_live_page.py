@@ -1,4 +1,4 @@
-"""docs/live.md is complete: its options, fields and metrics are those of the code."""
+"""docs/live.md is complete: its fields and metrics are those of the code."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-import typer.main
 
-from hpabatch.cli.app import app
-from hpabatch.cli.live import live  # noqa: F401 - registers the command
 from hpabatch.live.serve.metric_names import MetricName
 from tests.live.metric_catalogue import OURS, UPSTREAM, exposed, log_fields
 
@@ -22,18 +19,6 @@ def rows_after(heading: str, head: str) -> list[list[str]]:
     part = PAGE.split(f"\n## {heading}\n")[1]
     lines = part[part.index(head) :].split("\n\n")[0].splitlines()[2:]
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
-
-
-def test_every_option_is_named() -> None:
-    command = typer.main.get_command(app)
-    options = {
-        name
-        for parameter in command.commands["live"].params  # type: ignore[attr-defined]
-        for name in parameter.opts
-    }
-    cells = [cell for cell, _ in rows_after("Options", "| option | meaning |")]
-    named = {word for cell in cells for word in re.findall(r"`(--?[a-zA-Z][a-z0-9-]*)", cell)}
-    assert named == options - {"-h", "--help"}
 
 
 def test_every_field_of_a_json_line_is_explained() -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from hpabatch.engine.sweep.groups import GROUP_FORMS
 from hpabatch.inputs.grid import parse_grids
-from hpabatch.model.settings.fields import FIELDS
-from hpabatch.model.settings.policy_sets import SHIPPED
+from hpabatch.model.settings.fields import FIELDS, SHIPPED
 from tests.docs.sweep_tables import SHAPES, tables, with_tables
 from tests.inputs.parsed import parse_policy_sets
 

@@ -22,7 +22,7 @@ from hpabatch.engine.sweep.run import (
 )
 from hpabatch.history.reader import open_history
 from hpabatch.inputs.grid import read_grids
-from hpabatch.model.settings.policy_sets import SHIPPED
+from hpabatch.model.settings.fields import SHIPPED
 from tests.cli.histories import START, cut_day
 
 KEY = ["cluster", "namespace", "hpa"]

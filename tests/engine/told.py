@@ -12,7 +12,7 @@ from hpabatch.engine.explain.moment import Key, Moment
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import plan_replay
 from hpabatch.history.reader import History, open_history
-from hpabatch.model.objects.encode_status import encode_status
+from hpabatch.model.objects.encode import encode_status
 from hpabatch.model.objects.hpa import HPA
 from tests.engine.naive_align import Row, Tables
 from tests.engine.small_history import (

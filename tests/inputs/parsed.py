@@ -8,7 +8,7 @@ from hpabatch.inputs.lenses import Lens, lenses_of
 from hpabatch.inputs.plants import PlantOverride, entries_of
 from hpabatch.inputs.prices import PriceList, prices_of
 from hpabatch.inputs.scenarios import Scenario, scenario_of
-from hpabatch.model.settings.policy_sets import PolicySet
+from hpabatch.model.settings.fields import PolicySet
 
 
 def parse_scenario(text: str, source: str = "scenario") -> Scenario:

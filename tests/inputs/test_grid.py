@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpabatch.inputs.grid import Grid, GridError, parse_grids, read_grids
-from hpabatch.model.settings.policy_sets import SHIPPED
+from hpabatch.model.settings.fields import SHIPPED
 from hpabatch.model.settings.setting import TODAY, Setting, parse_setting
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hpabatch.inputs.grid import Grid, GridError, parse_grids, read_grids
 from hpabatch.inputs.grid_check import Checked, check_grid
 from hpabatch.model.objects.hpa import Behavior, HPASpec
-from hpabatch.model.settings.policy_sets import SHIPPED
+from hpabatch.model.settings.fields import SHIPPED
 from hpabatch.model.settings.setting import TODAY, Setting, SettingError, apply_setting
 from hpabatch.model.versions import ControllerFlags, profile_for
 from tests.effort import effort

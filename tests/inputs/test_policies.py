@@ -10,7 +10,7 @@ from hpabatch.errors import UsageError
 from hpabatch.inputs.grid import all_policy_sets, read_policy_sets
 from hpabatch.model.objects.defaults import DEFAULT_SCALE_UP
 from hpabatch.model.objects.hpa import ScalingPolicy, ScalingRules
-from hpabatch.model.settings.policy_sets import SHIPPED, PolicySet
+from hpabatch.model.settings.fields import SHIPPED, PolicySet
 from tests.inputs.parsed import parse_policy_sets
 
 FULL = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpabatch.model.go_duration import parse_go_duration_ns
+from hpabatch.model.times import parse_go_duration_ns
 
 LONGEST = 2**63 - 1
 

@@ -10,8 +10,8 @@ import pytest
 
 from hpabatch.errors import UsageError
 from hpabatch.layout.switches import SCALE_TO_ZERO
-from hpabatch.model.version_table import GATES
 from hpabatch.model.versions import (
+    GATES,
     NEWEST_K8S,
     OLDEST_K8S,
     PROFILES,

@@ -35,7 +35,7 @@ NEVER_TOLD = ("uid", "created", "generation", "annotations", "labels")
 def calm_source(seed: int, cluster: str = "a", days: int = 1, hpas: int = 4) -> Tables:
     """Return a fleet whose pods are looked at at times of their own."""
     settings = FleetRequest(
-        hpas=hpas, pods=4, step_ms=60_000, containers=2, metrics="cpu", seed=seed, days=days,
+        hpas=hpas, pods=4, step_ms=60_000, containers=2, seed=seed, days=days,
         start="2026-10-05", cluster=cluster,
     )  # fmt: skip
     return jittered(synthetic(settings), 40_000, 900, seed, by_pod=True)

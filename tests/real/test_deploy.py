@@ -15,9 +15,9 @@ import typer.main
 import yaml
 
 import hpabatch
+from hpabatch.cli.advise import sweep  # noqa: F401 - registers the command
 from hpabatch.cli.app import app
 from hpabatch.cli.live import live  # noqa: F401 - registers the command
-from hpabatch.cli.what_if import sweep  # noqa: F401 - registers the command
 from hpabatch.errors import (
     HistoryError,
     HpabatchError,

@@ -95,7 +95,7 @@ def test_after_kills_of_the_leader_policies_hold(
     with watched_sizes(ground, "killed", "web") as seen:
         for level_m in (3000, 100):
             ground.levels(cpu_total_m={"killed/web": level_m})
-            killed = kill_leader(pair, "killed/web", draw)
+            killed = kill_leader(pair, "killed/web", draw, at_write=level_m == 100)
             assert killed.seconds < TAKEOVER_S
             pair = [killed.other, start("--manifests", str(folder))]
             instances.append(pair[1])

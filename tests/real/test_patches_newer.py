@@ -15,8 +15,8 @@ from hpabatch.inputs.manifest_edit import stored_spec
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.encode import encode_spec
 from hpabatch.model.objects.hpa import HPASpec
+from hpabatch.model.settings.fields import SHIPPED
 from hpabatch.model.settings.patch import patch_document, spec_patch
-from hpabatch.model.settings.policy_sets import SHIPPED
 from hpabatch.model.settings.setting import apply_setting, setting_of
 from hpabatch.model.versions import profile_for
 from tests.real.cluster import Cluster, newer_kubectl

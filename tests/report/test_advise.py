@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hpabatch.cli.what_if.recommend_files import write_files
+from hpabatch.cli.recommend_files import write_files
 from hpabatch.engine.advise.objective import RecommendOptions, parse_goal
 from hpabatch.engine.advise.request import AdviseRequest
 from hpabatch.engine.advise.run import recommend

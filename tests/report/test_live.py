@@ -5,7 +5,7 @@ from __future__ import annotations
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.report.base import View
 from hpabatch.report.forms import csv_text, json_text, table_text
-from hpabatch.report.kubectl.get import get_rows, get_table
+from hpabatch.report.kubectl import get_rows, get_table
 from hpabatch.report.live import LiveHpa, LivePass
 from tests.model.settings_made import average, external, resource, utilization, value
 from tests.report.kubectl_hpas import NOW_MS, hpa

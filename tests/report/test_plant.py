@@ -11,7 +11,7 @@ from hpabatch.engine.fit.run import Fitted, FleetFit
 from hpabatch.engine.fit.workload import FITTED, GUESSED, NOT_IDENTIFIED, OPEN, RECORDED, Fact
 from hpabatch.inputs.plants import PlantOverride, read_plant_file
 from hpabatch.model.plant import BACKLOG, DIVISIBLE, TOTAL
-from hpabatch.report.plant import plant_file, verdict_of
+from hpabatch.report.fit import plant_file, verdict_of
 
 
 def asked(

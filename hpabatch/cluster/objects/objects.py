@@ -14,9 +14,9 @@ import msgspec
 
 from hpabatch.cluster.objects.types import Kind, PodKey, ScaleKey, Thing
 from hpabatch.errors import UnreadableError
-from hpabatch.model.go_duration import parse_go_duration_ns
 from hpabatch.model.objects.decode_fields import api_time_ms
 from hpabatch.model.objects.hpa import LabelSelector, LabelSelectorRequirement
+from hpabatch.model.times import parse_go_duration_ns
 
 Text: TypeAlias = str | None
 WireBytes: TypeAlias = bytes | msgspec.Raw

@@ -10,7 +10,7 @@ from hpabatch.cluster.objects.types import ContainerSpec, PodObject, PodTemplate
 from hpabatch.history.checks import YEAR_2000_MS, YEAR_2100_MS
 from hpabatch.history.columns import CPU_MILLI_MAX, INT32_MAX, MEMORY_MILLI_MAX
 from hpabatch.model.objects.decode_fields import api_time_ms
-from hpabatch.model.objects.encode_status import encode_status
+from hpabatch.model.objects.encode import encode_status
 from hpabatch.model.objects.hpa import HPAStatus
 from hpabatch.model.quantity import Quantity
 

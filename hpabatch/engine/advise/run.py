@@ -49,8 +49,7 @@ from hpabatch.inputs.manifest_edit import stored_spec
 from hpabatch.model.availability import Availability, with_known_domains
 from hpabatch.model.objects.hpa import HPA, HPASpec
 from hpabatch.model.owners import Metadata, Source, source_of, telling
-from hpabatch.model.settings.differences import spec_differences
-from hpabatch.model.settings.patch import patch_version, spec_patch
+from hpabatch.model.settings.patch import patch_version, spec_differences, spec_patch
 from hpabatch.model.versions import Profile
 
 WORTH_PCT: Final = 1.0

@@ -21,7 +21,7 @@ from hpabatch.errors import HistoryError, HpabatchError
 from hpabatch.model.objects.decode import hpa_from_json
 from hpabatch.model.objects.describe import metric_subject
 from hpabatch.model.objects.hpa import HPASpec, ScalingPolicy, ScalingRules
-from hpabatch.model.settings.policy_sets import SHIPPED, PolicySet
+from hpabatch.model.settings.fields import SHIPPED, PolicySet
 from hpabatch.model.settings.setting import apply_setting, made_setting
 from hpabatch.model.versions import DEFAULT_K8S, ControllerFlags, Profile, profile_for
 

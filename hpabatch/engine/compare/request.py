@@ -8,7 +8,7 @@ from hpabatch.engine.fit.request import PlantFiles
 from hpabatch.engine.fleet.request import Budgets, ChosenHpas, Pipeline, Syncs
 from hpabatch.errors import UsageError
 from hpabatch.model.options import option
-from hpabatch.model.version_table import GATES
+from hpabatch.model.versions import GATES
 
 _RANGE = ".."
 _MOST_SIDES = 2

@@ -47,7 +47,7 @@ from hpabatch.layout.switches import (
 )
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.times import show_duration, show_instant
-from hpabatch.model.version_table import GATES
+from hpabatch.model.versions import GATES
 from hpabatch.rules.behavior import scale_down_limit, scale_up_limit
 from hpabatch.rules.conditions import has_condition
 from hpabatch.rules.controller import has_switch

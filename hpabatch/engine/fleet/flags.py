@@ -13,7 +13,7 @@ from hpabatch.engine.fleet.frames import ALWAYS_MS, milliseconds
 from hpabatch.errors import HistoryError
 from hpabatch.history.checks import decode_cell
 from hpabatch.layout.records import I64
-from hpabatch.model.go_duration import parse_go_duration_ns
+from hpabatch.model.times import parse_go_duration_ns
 from hpabatch.model.versions import ControllerFlags
 
 PREFIX: Final = "horizontal-pod-autoscaler-"

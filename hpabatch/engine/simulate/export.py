@@ -26,8 +26,7 @@ from hpabatch.errors import UsageError
 from hpabatch.kernels.simulate import simulate_fleet
 from hpabatch.layout.plant import LANE_FULL
 from hpabatch.model.plant import Pipeline
-from hpabatch.model.version_table import GATES
-from hpabatch.model.versions import PROFILES, Profile
+from hpabatch.model.versions import GATES, PROFILES, Profile
 from hpabatch.packing.simulation import pack_simulation
 
 _FIRST_COHORTS: Final = 64

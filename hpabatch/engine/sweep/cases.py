@@ -23,7 +23,7 @@ from hpabatch.inputs.scenarios import Scenario
 from hpabatch.model.objects.hpa import HPASpec
 from hpabatch.model.plant import signal_name
 from hpabatch.model.printable import counted
-from hpabatch.model.settings.policy_sets import PolicySet
+from hpabatch.model.settings.fields import PolicySet
 from hpabatch.model.settings.setting import (
     TODAY,
     Setting,

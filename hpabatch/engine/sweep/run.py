@@ -66,7 +66,7 @@ from hpabatch.inputs.grid import Grid, all_policy_sets, read_grids, read_policy_
 from hpabatch.inputs.grid_check import Checked, check_grid
 from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.objects.hpa import HPA
-from hpabatch.model.settings.policy_sets import PolicySet
+from hpabatch.model.settings.fields import PolicySet
 from hpabatch.model.settings.setting import Setting
 from hpabatch.packing.workloads import primary_signal
 

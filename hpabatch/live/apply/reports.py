@@ -22,7 +22,7 @@ from hpabatch.live.apply.statuses import ended
 from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.model.messages import Event
 from hpabatch.model.objects.decode import decode_hpa
-from hpabatch.model.objects.encode_status import encode_status
+from hpabatch.model.objects.encode import encode_status
 from hpabatch.model.objects.hpa import HPA, HPAStatus
 from hpabatch.model.times import show_api_time
 

@@ -22,7 +22,7 @@ from hpabatch.live.apply.journal import Fields
 from hpabatch.live.apply.scales import TIMEOUT_S, Fence
 from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.model.messages import COMPONENT, WARNING, Event
-from hpabatch.model.objects.encode_status import encode_status
+from hpabatch.model.objects.encode import encode_status
 from hpabatch.model.objects.hpa import HPA, HPAStatus
 
 _CONFLICT: Final = 409

@@ -18,17 +18,15 @@ from hpabatch.model.objects.decode_legacy import (
     DOWN_TOLERANCE_ANNOTATION,
     METRICS_ANNOTATION,
     UP_TOLERANCE_ANNOTATION,
+    cpu_metric_statuses,
     drop_annotations,
     ignored_annotations,
+    read_condition,
+    read_metric_statuses,
     read_metric_v2beta1,
     restore_behavior,
     restore_metrics,
     restore_tolerances,
-)
-from hpabatch.model.objects.decode_status import (
-    cpu_metric_statuses,
-    read_condition,
-    read_metric_statuses,
 )
 from hpabatch.model.objects.hpa import (
     HPA,

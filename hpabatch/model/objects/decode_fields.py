@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
-from typing import Final, TypeGuard, TypeVar
+from typing import Final, TypeVar
 
 from hpabatch.model.quantity import Quantity
 
@@ -81,10 +81,6 @@ def show_value(value: object) -> str:
     except (ValueError, RecursionError):  # cyclic or bottomless: an alias inside itself
         text = "(a value nested too deeply to show)"
     return text if len(text) <= _SHOWN_VALUE else text[: _SHOWN_VALUE - 1] + "…"
-
-
-def _is_integer(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 @lru_cache(maxsize=20_000)
@@ -160,7 +156,8 @@ class Fields:
             value = int(value)  # the server gets an integer
         if value is None:
             return None
-        if _is_integer(value) and bounds[0] <= value <= bounds[1]:
+        low, high = bounds
+        if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
             return value
         self._refuse(key, value, f"an integer ({'int32' if bounds == INT32 else 'int64'})")
         return None

@@ -1,35 +1,39 @@
-"""Decoding of older API versions: v2beta1 metric specs and the annotations of v1.
+"""Decoding of older API versions: v2beta1 metric specs, the annotations of v1, statuses of all.
 
 Follows pkg/apis/autoscaling/{v1,v2beta1,v2beta2}/conversion.go and annotations.go, with one
-deliberate difference: upstream's v2beta1 conversion forgets `containerResource.container`.
+deliberate difference: upstream's v2beta1 conversion forgets `containerResource.container`. The
+older versions name the current numbers of a status after the metric's type, and have a zero where
+v2 leaves a number out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields as fields_of
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from hpabatch.model.objects.codec import read_as
+from hpabatch.model.objects.codec import read_as, read_part
 from hpabatch.model.objects.decode_fields import Fields, Problem, Severity, load_json, show_value
-from hpabatch.model.objects.decode_status import (
-    read_condition,
-    read_flat,
-    read_metric_statuses,
-)
 from hpabatch.model.objects.hpa import (
     HPA,
     MEMBERS,
     SOURCES,
     Behavior,
+    Condition,
+    CrossVersionObjectReference,
+    LabelSelector,
+    MetricIdentifier,
     MetricSpec,
+    MetricStatus,
     MetricTarget,
+    MetricValueStatus,
     ScalingRules,
 )
 from hpabatch.model.quantity import Quantity
 
+T = TypeVar("T")
 _ZERO: Final = Quantity()
 _PREFIX = "autoscaling.alpha.kubernetes.io/"
 METRICS_ANNOTATION = _PREFIX + "metrics"
@@ -68,25 +72,27 @@ def ignored_annotations(hpa: HPA, read: Collection[str]) -> list[Problem]:
 def restore_metrics(hpa: HPA, problems: list[Problem]) -> HPA:
     """Put the metrics of v1's annotations before the cpu metric, and their status into status."""
     annotations = dict(hpa.annotations)
-    metrics = _objects_of(annotations, METRICS_ANNOTATION, problems)
+
+    def restored(name: str, read: Callable[[Fields], T]) -> tuple[T, ...] | None:
+        """Return the objects of an annotation that holds a JSON list, None without a good one."""
+        if name not in annotations:
+            return None
+        found: list[Problem] = []
+        holder = Fields({"list": _parse(annotations[name])}, "", found, fold=True)
+        items = tuple([item.built(read) for item in holder.children("list") or []])
+        return items if _sound(found, name, problems) else None
+
+    metrics = restored(METRICS_ANNOTATION, read_metric_v2beta1)
+    conditions = restored(CONDITIONS_ANNOTATION, read_condition)
+    statuses = restored(CURRENT_METRICS_ANNOTATION, partial(_read_entry, nested=False))
+    spec, status = hpa.spec, hpa.status
     if metrics is not None:
-        items, found = metrics
-        specs = tuple([item.built(read_metric_v2beta1) for item in items])
-        if _sound(found, METRICS_ANNOTATION, problems):
-            hpa = replace(hpa, spec=replace(hpa.spec, metrics=specs + hpa.spec.metrics))
-    conditions = _objects_of(annotations, CONDITIONS_ANNOTATION, problems)
+        spec = replace(spec, metrics=metrics + spec.metrics)
     if conditions is not None:
-        items, found = conditions
-        read = tuple([item.built(read_condition) for item in items])
-        if _sound(found, CONDITIONS_ANNOTATION, problems):
-            hpa = replace(hpa, status=replace(hpa.status, conditions=read))
-    statuses = _objects_of(annotations, CURRENT_METRICS_ANNOTATION, problems)
+        status = replace(status, conditions=conditions)
     if statuses is not None:
-        items, found = statuses
-        shown = read_metric_statuses(items, hpa.api_version)
-        if _sound(found, CURRENT_METRICS_ANNOTATION, problems):
-            hpa = replace(hpa, status=replace(hpa.status, current_metrics=shown))
-    return hpa
+        status = replace(status, current_metrics=statuses)
+    return replace(hpa, spec=spec, status=status)
 
 
 def restore_behavior(hpa: HPA, problems: list[Problem]) -> HPA:
@@ -116,18 +122,16 @@ def restore_behavior(hpa: HPA, problems: list[Problem]) -> HPA:
 
 def restore_tolerances(hpa: HPA, problems: list[Problem]) -> HPA:
     """Read v2beta2's tolerance annotations; they create `behavior` and the direction."""
-    annotations = dict(hpa.annotations)
-    behavior = hpa.spec.behavior
-    up = _tolerance(annotations, UP_TOLERANCE_ANNOTATION, problems)
-    down = _tolerance(annotations, DOWN_TOLERANCE_ANNOTATION, problems)
-    if up is not None:
-        behavior = behavior or Behavior()
-        rules = replace(behavior.scale_up or ScalingRules(), tolerance=up)
-        behavior = replace(behavior, scale_up=rules)
-    if down is not None:
-        behavior = behavior or Behavior()
-        rules = replace(behavior.scale_down or ScalingRules(), tolerance=down)
-        behavior = replace(behavior, scale_down=rules)
+    annotations, behavior = dict(hpa.annotations), hpa.spec.behavior
+    for name, side in (
+        (UP_TOLERANCE_ANNOTATION, "scale_up"),
+        (DOWN_TOLERANCE_ANNOTATION, "scale_down"),
+    ):
+        tolerance = _tolerance(annotations, name, problems)
+        if tolerance is not None:
+            behavior = behavior or Behavior()
+            rules = replace(getattr(behavior, side) or ScalingRules(), tolerance=tolerance)
+            behavior = replace(behavior, **{side: rules})
     return replace(hpa, spec=replace(hpa.spec, behavior=behavior))
 
 
@@ -153,18 +157,6 @@ def _parse(text: str) -> object:
         return load_json(text)
     except ValueError as error:
         return f"not JSON: {error}"
-
-
-def _objects_of(
-    annotations: dict[str, str], name: str, problems: list[Problem]
-) -> tuple[list[Fields], list[Problem]] | None:
-    """Return the objects of an annotation that holds a JSON list, and their problems."""
-    text = annotations.get(name)
-    if text is None:
-        return None
-    found: list[Problem] = []
-    holder = Fields({"list": _parse(text)}, "", found, fold=True)
-    return holder.children("list") or [], found
 
 
 def _sound(found: list[Problem], name: str, problems: list[Problem]) -> bool:
@@ -213,3 +205,113 @@ def typed(kind: str, target: MetricTarget) -> MetricTarget:
     if kind == "Pods":
         return MetricTarget("AverageValue", average_value=average or _ZERO)
     return MetricTarget("AverageValue" if share is None else "Utilization", None, average, share)
+
+
+# ---- statuses ------------------------------------------------------------------------------------
+
+_RESOURCES = ("Resource", "ContainerResource")
+_NESTED_VERSIONS = ("autoscaling/v2", "autoscaling/v2beta2")
+
+
+def read_metric_statuses(items: Sequence[Fields], version: str) -> tuple[MetricStatus, ...]:
+    """Read the entries of `currentMetrics` of an API version such as `autoscaling/v2beta1`.
+
+    For `autoscaling/v1` they are those of its current-metrics annotation. Wrong types become
+    problems of the fields. An entry without the member of its type stands for a metric that could
+    not be computed, unless it has another member, which then counts, as in upstream.
+    """
+    read = partial(_read_entry, nested=version in _NESTED_VERSIONS)
+    return tuple([item.built(read) for item in items])
+
+
+def cpu_metric_statuses(utilization: int | None) -> tuple[MetricStatus, ...] | None:
+    """Return the metrics of v1's currentCPUUtilizationPercentage; without it: None (unset).
+
+    The current-metrics annotation, where it parses, replaces them.
+    """
+    if utilization is None:
+        return None
+    current = MetricValueStatus(average_utilization=utilization)
+    return (MetricStatus("Resource", name="cpu", current=current),)
+
+
+def read_condition(fields: Fields) -> Condition:
+    """Read an entry of `status.conditions`, of a document or of v1's annotation."""
+    fields.ignore("observedGeneration")
+    return Condition(
+        type=fields.string("type"),
+        status=fields.string("status"),
+        reason=fields.string("reason"),
+        message=fields.string("message"),
+        last_transition_time=fields.time("lastTransitionTime"),
+    )
+
+
+def _read_entry(fields: Fields, nested: bool) -> MetricStatus:
+    kind = fields.string("type")
+    read = _read_nested if nested else _read_flat
+    read_members = {
+        name: fields.read(key, partial(read, kind=name)) for name, key in MEMBERS.items()
+    }
+    found = {name: status for name, status in read_members.items() if status is not None}
+    if kind in found:
+        return found[kind]
+    nameless = MetricStatus("" if kind in MEMBERS else kind)
+    return next(iter(found.values()), nameless)
+
+
+def _read_nested(fields: Fields, kind: str) -> MetricStatus:
+    """Read a member of v2 or v2beta2, which has its numbers in `current`."""
+    of_resource = kind in _RESOURCES
+    described = None
+    if kind == "Object":
+        described = read_part(CrossVersionObjectReference, fields, "describedObject")
+    return MetricStatus(
+        kind,
+        described_object=described,
+        name=fields.string("name") if of_resource else "",
+        container=fields.string("container") if kind == "ContainerResource" else "",
+        metric=None if of_resource else read_part(MetricIdentifier, fields, "metric"),
+        current=read_part(MetricValueStatus, fields, "current"),
+    )
+
+
+def _read_flat(fields: Fields, kind: str) -> MetricStatus:
+    """Read a member of an older version; a number that is no pointer in Go is zero if absent."""
+    member = read_flat(fields, kind, "current")
+    current = member.current
+    if kind in ("Object", "External"):
+        current = replace(current, value=current.value or Quantity())
+    else:
+        current = replace(current, average_value=current.average_value or Quantity())
+    return replace(member, current=current)
+
+
+def read_flat(fields: Fields, kind: str, prefix: str, is_alpha: bool = False) -> MetricStatus:
+    """Read a member of v2beta1, v2alpha1 (which has some of its fields) or v1's annotation.
+
+    The names of its numbers begin with `prefix`: "target" in a spec, "current" in a status.
+    """
+    of_resource, is_object = kind in _RESOURCES, kind == "Object"
+    metric = described = None
+    if not of_resource:
+        key = "metricSelector" if kind == "External" else "selector"
+        selector = None if is_alpha else fields.read(key, partial(read_as, LabelSelector))
+        metric = MetricIdentifier(fields.string("metricName"), selector)
+    if is_object:
+        described = read_part(CrossVersionObjectReference, fields, "target")
+    average = None
+    if not (is_object and is_alpha):
+        average = fields.quantity("averageValue" if is_object else f"{prefix}AverageValue")
+    return MetricStatus(
+        kind,
+        name=fields.string("name") if of_resource else "",
+        container=fields.string("container") if kind == "ContainerResource" else "",
+        metric=metric,
+        described_object=described,
+        current=MetricValueStatus(
+            fields.quantity(f"{prefix}Value") if kind in ("Object", "External") else None,
+            average,
+            fields.integer(f"{prefix}AverageUtilization") if of_resource else None,
+        ),
+    )

@@ -1,13 +1,16 @@
-"""Fields that a setting can change: names, kinds of values and the parts of a spec they act on."""
+"""Fields that a setting can change, and policy sets, which settings exchange as a whole."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Final
 
+from hpabatch.model.objects.defaults import DEFAULT_SCALE_DOWN, DEFAULT_SCALE_UP
+from hpabatch.model.objects.hpa import ScalingPolicy, ScalingRules
 from hpabatch.model.settings import values
 from hpabatch.model.settings.values import AS_TODAY, Kind, Numbers, SetNames, Words
 
@@ -51,7 +54,7 @@ def _behavior(name: str, member: str, kind: Kind, acts_on: str, meaning: str) ->
 
 FIELDS: Final[tuple[Field, ...]] = (
     Field("target", values.TARGET, SPEC, "the target of the metric that is tuned",
-          "of an HPA with one metric that one's target; of several, the first one of cpu",
+          "for an HPA with one metric, its target; with several, that of the first cpu metric",
           ("averageUtilization", "utilization"), member="target"),
     Field(NAMED_TARGET, values.TARGET, SPEC, "the target of the metric NAME",
           "`target.cpu`, `target.memory`, `target.queue_length`; where several have that name, the "
@@ -61,9 +64,10 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("max", values.MAXIMUM, SPEC, "spec.maxReplicas", "the most replicas", ("maxReplicas",),
           member="max_replicas"),
     Field("tolerance", values.TOLERANCE, SPEC, "spec.behavior.*.tolerance",
-          "how far from the target nothing is done, in both directions", member="tolerance"),
+          "the distance from the target within which nothing changes, in both directions",
+          member="tolerance"),
     *_behavior("tolerance", "tolerance", values.TOLERANCE, "tolerance",
-               "how far from the target nothing is done on the way {up_or_down}"),
+               "the distance from the target within which nothing changes on the way {up_or_down}"),
     *_behavior("window", "stabilization_window_seconds", values.WINDOW,
                "stabilizationWindowSeconds", "the stabilization window on the way {up_or_down}"),
     Field("policies", values.POLICIES, SPEC, "spec.behavior.*.policies and selectPolicy",
@@ -72,13 +76,13 @@ FIELDS: Final[tuple[Field, ...]] = (
     *_behavior("policies", "policies", values.POLICIES, "policies and selectPolicy",
                "the policies and the select policy on the way {up_or_down}"),
     *_behavior("select", "select_policy", values.SELECT, "selectPolicy",
-               "which policy counts on the way {up_or_down}"),
+               "the policy that counts on the way {up_or_down}"),
     Field("sync", values.SYNC, CONTROLLER, "--horizontal-pod-autoscaler-sync-period",
           "the time between two decisions", ("sync-period",)),
     Field("combine", values.COMBINE, BEYOND, "the metrics' proposals",
-          "how the proposals of several metrics become one; upstream takes the max"),
+          "the way in which proposals of several metrics become one; upstream takes the max"),
     Field("percentage-of", values.PERCENTAGE_OF, BEYOND, "utilization targets",
-          "what a utilization is a percentage of; upstream takes the request"),
+          "the quantity that 100 % stands for; upstream takes the request"),
 )  # fmt: skip
 
 _ORDER: Final = {field.name: k for k, field in enumerate(FIELDS)}
@@ -140,3 +144,52 @@ def canonical_value(field: Field, text: str, sets: Collection[str]) -> str:
         return kind.parse(text)
     assert isinstance(kind, SetNames)
     return kind.parse(text, sets)
+
+
+# ---- policy sets ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySet:
+    """Policies and a select policy for each direction; None: that direction stays as it is.
+
+    Of the rules only `policies` and `select_policy` are set. `meaning` is for the documentation.
+    """
+
+    name: str
+    scale_up: ScalingRules | None = None
+    scale_down: ScalingRules | None = None
+    meaning: str = ""
+
+    def rules(self, direction: str) -> ScalingRules | None:
+        """Return the set's rules of a direction, `scaleUp` or `scaleDown`."""
+        return self.scale_up if direction == "scaleUp" else self.scale_down
+
+
+def _rules(*policies: ScalingPolicy) -> ScalingRules:
+    return ScalingRules(select_policy="Max", policies=policies)
+
+
+GENTLE: Final = PolicySet(
+    "gentle",
+    _rules(ScalingPolicy("Pods", 2, 60), ScalingPolicy("Percent", 50, 60)),
+    _rules(ScalingPolicy("Pods", 1, 60), ScalingPolicy("Percent", 10, 60)),
+    "half as many again in a minute on the way up, a tenth fewer in a minute on the way down",
+)
+DEFAULT: Final = PolicySet(
+    "default",
+    replace(DEFAULT_SCALE_UP, stabilization_window_seconds=None),
+    replace(DEFAULT_SCALE_DOWN, stabilization_window_seconds=None),
+    "what Kubernetes fills in: twice as many in 15 s on the way up, no limit on the way down",
+)
+FAST: Final = PolicySet(
+    "fast",
+    _rules(ScalingPolicy("Pods", 10, 15), ScalingPolicy("Percent", 400, 15)),
+    _rules(ScalingPolicy("Percent", 100, 15)),
+    "five times as many in 15 s on the way up, no limit on the way down",
+)
+
+SHIPPED: Final[Mapping[str, PolicySet]] = MappingProxyType(
+    {found.name: found for found in (GENTLE, DEFAULT, FAST)}
+)
+"""The sets that come with hpabatch, by name."""

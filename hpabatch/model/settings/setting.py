@@ -15,14 +15,15 @@ from hpabatch.model.objects.stored import as_stored
 from hpabatch.model.objects.validate import validate_hpa
 from hpabatch.model.quantity import Quantity
 from hpabatch.model.settings.fields import (
+    SHIPPED,
     SPEC,
     Field,
+    PolicySet,
     canonical_value,
     field_order,
     find_field,
     metric_of,
 )
-from hpabatch.model.settings.policy_sets import SHIPPED, PolicySet
 from hpabatch.model.settings.targets import counting_member, tuned_metric, with_target
 from hpabatch.model.settings.values import (
     AS_TODAY,

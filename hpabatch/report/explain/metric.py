@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from hpabatch.engine.explain import facts
 from hpabatch.engine.explain import metrics as why
 from hpabatch.layout.codes import STEP_DIRECTION_GUARD, STEPS
-from hpabatch.model.times import show_duration
-from hpabatch.report.explain.text import (
-    CALCULATOR,
-    HORIZONTAL,
-    RATIOS,
-    SHOWN_PODS,
-    SHOWN_VALUES,
-    Step,
-    amount_text,
-    clock_text,
-    count_text,
-    list_text,
-    number_text,
-    number_texts,
-)
+from hpabatch.model.quantity import Quantity
+from hpabatch.model.times import show_duration, show_instant
 
+SHOWN_PODS: Final = 6
+SHOWN_VALUES: Final = 8
+SHOWN_RUNS: Final = 6
+
+HORIZONTAL: Final = "horizontal.go"
+CALCULATOR: Final = "replica_calculator.go"
+RATIOS: Final = "metrics/utilization.go"
 _GROUPS: Final = f"{CALCULATOR} groupPods"
 _TOLERANCE: Final = f"{CALCULATOR} Tolerances.isWithin"
 _READY_PODS: Final = f"{CALCULATOR} getReadyPodsCount"
@@ -357,3 +351,75 @@ def _total_average_steps(fact: facts.MetricFact, total: str, target: str) -> Ite
     else:
         yield _tolerance_step(test)
         yield Step("proposal", f"ceil({total} / {target}) = {fact.wanted}")
+
+
+class Step(NamedTuple):
+    """One line: which step of the rules, what it came to, and the upstream function it follows.
+
+    `metric` is the number of the metric that it belongs to, None where it belongs to none; further
+    lines of a step have its name too.
+    """
+
+    step: str
+    text: str
+    upstream: str = ""
+    metric: int | None = None
+
+
+# ---- numbers and times in a line -----------------------------------------------------------------
+
+
+def number_text(value: float) -> str:
+    """Return a ratio, shortened: `1.66667`; what Go prints for what is no number."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    return f"{value:.6g}"
+
+
+def number_texts(*values: float) -> list[str]:
+    """Return ratios that are compared: unequal ones never look equal."""
+    texts = [number_text(value) for value in values]
+    pairs = set(zip(values, texts, strict=True))
+    unequal = len({text for _, text in pairs}) < len(pairs) and not any(map(math.isnan, values))
+    return [repr(float(value)) for value in values] if unequal else texts
+
+
+def amount_text(milli: int, is_memory: bool = False) -> str:
+    """Return a quantity as a status shows it: `250m`, `90Mi`."""
+    return Quantity.from_milli(milli, binary=is_memory).canonical()
+
+
+def count_text(count: int, what: str) -> str:
+    """Return `1 pod`, `2 pods`."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def clock_text(instant_ms: int, sync_ms: int) -> str:
+    """Return a time, without its date where that is the sync's."""
+    text, sync = show_instant(instant_ms), show_instant(sync_ms)
+    day = len("2026-10-07T")
+    return text[day:] if text[:day] == sync[:day] else text
+
+
+def list_text(items: Sequence[str], most: int) -> str:
+    """Return items with commas, the first ones and how many more there are."""
+    shown = ", ".join(items[:most])
+    more = len(items) - most
+    return f"{shown} + {more} more" if more > 0 else shown
+
+
+def run_texts(values: Iterable[tuple[int, int]], sync_ms: int) -> list[str]:
+    """Return (value, time) pairs as runs of equal values: `3 (14:00:00Z to 14:01:45Z)`."""
+    runs: list[tuple[int, int, int]] = []
+    for value, ms in values:
+        if runs and runs[-1][0] == value:
+            runs[-1] = value, runs[-1][1], ms
+        else:
+            runs.append((value, ms, ms))
+    texts = []
+    for value, first, last in runs:
+        times = dict.fromkeys(clock_text(ms, sync_ms) for ms in (first, last))
+        texts.append(f"{value} ({' to '.join(times)})")
+    return texts

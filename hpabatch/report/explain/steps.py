@@ -7,14 +7,14 @@ from typing import Final
 
 from hpabatch.engine.explain import facts
 from hpabatch.model.times import show_duration
-from hpabatch.report.explain.metric import metric_steps
-from hpabatch.report.explain.text import (
+from hpabatch.report.explain.metric import (
     HORIZONTAL,
     SHOWN_RUNS,
     Step,
     clock_text,
     count_text,
     list_text,
+    metric_steps,
     run_texts,
 )
 
@@ -301,7 +301,9 @@ def _end_steps(explanation: facts.Explanation) -> Iterator[Step]:
     if explanation.raised_to is not None:
         text = f"from 0 it goes to minReplicas {explanation.raised_to} at least"
         yield Step("minimum", text, _RECONCILE)
-    if explanation.path in ("scale", "none", "selector", "zero") or not _was_decided(explanation):
+    combination = explanation.combination
+    is_decided = combination is None or combination.usable
+    if explanation.path in ("scale", "none", "selector", "zero") or not is_decided:
         return
     if decision.binding == "scale_write":
         text = (
@@ -316,10 +318,6 @@ def _end_steps(explanation: facts.Explanation) -> Iterator[Step]:
     if outcome.stored_change is not None:
         text = f"{outcome.stored_change:+d} spends the policies' budgets from now on"
         yield Step("budget", text, _STORE)
-
-
-def _was_decided(explanation: facts.Explanation) -> bool:
-    return explanation.combination is None or explanation.combination.usable
 
 
 def _outcome_steps(explanation: facts.Explanation) -> Iterator[Step]:

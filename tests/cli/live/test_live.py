@@ -149,7 +149,7 @@ def test_a_login_that_is_refused_is_no_server_away(run: Run, nobody: str) -> Non
 GONE = """
 import sys
 from hpabatch.cli import main
-from hpabatch.cli.live import run as live_run
+from hpabatch.cli import live_run
 
 class Endless:
     def __init__(self, *_):

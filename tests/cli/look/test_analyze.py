@@ -215,6 +215,6 @@ def test_impossible_options(arguments: list[str], message: str) -> None:
 
 
 def test_a_name_that_two_have() -> None:
-    with pytest.raises(UsageError, match=r"2 are called so \(stdin:1, stdin:11\); name namespace"):
+    with pytest.raises(UsageError, match=r"matches 2 HPAs \(stdin:1, stdin:11\); give NAMESPACE"):
         run("--hpa", "web", stdin=f"{WEB}---\n{WEB.replace('shop', 'other')}")
     assert run("--hpa", "other/web", stdin=f"{WEB}---\n{WEB.replace('shop', 'other')}").stdout

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hpabatch.cli.options import Output
+from hpabatch.report.base import Output
 from tests.cli.commands import invoke
 
 VALID = """\

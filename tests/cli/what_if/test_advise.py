@@ -16,7 +16,7 @@ import yaml
 
 from benchmarks.fleet.draw import FleetRequest
 from benchmarks.fleet.large import write_fleet
-from hpabatch.cli.what_if import recommend_files
+from hpabatch.cli import recommend_files
 from hpabatch.engine.advise.frames import COLUMNS
 from hpabatch.engine.advise.request import DEFAULT_SLO
 from hpabatch.errors import UnfinishedError
@@ -210,7 +210,7 @@ def test_an_interrupt_before_anything_was_done_says_so(
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hpabatch.cli.what_if.advise._advice", stop)
+    monkeypatch.setattr("hpabatch.cli.advise._advice", stop)
     done = run(history, "--out", "advice")
     assert (done.code, Path("advice").exists()) == (130, False)
     assert done.stderr.splitlines()[-1].startswith("interrupted: nothing was done that can be kept")
@@ -227,7 +227,7 @@ def test_trajectories_of_an_answer_that_was_interrupted_are_not_those_of_another
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("hpabatch.cli.what_if.recommend_files.write_files", stop)
+        patch.setattr("hpabatch.cli.recommend_files.write_files", stop)
         assert run(*given, "--bound", "target=same", "--bound", "min=same").code == 130
     assert run(*given).code == 0
     assert trajectories.read_bytes() == first

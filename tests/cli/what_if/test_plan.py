@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hpabatch.cli.what_if import plan
+from hpabatch.cli import simulate
 from hpabatch.engine.columns.capacity import PLAN_HPAS, PLAN_TOTALS
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, RefusedError, UsageError
 from tests.cli.commands import invoke
@@ -34,7 +34,7 @@ run = partial(invoke, "plan")
 def test_files_of_a_plan_appear_together(tmp_path: Path) -> None:
     found: Any = SimpleNamespace(hpas=pl.DataFrame({"hpa": ["a"]}), totals=None, evidence={})
     with pytest.raises(AttributeError):
-        plan._write(found, str(tmp_path / "plan"), None)
+        simulate._plan_files(found, str(tmp_path / "plan"), None)
     assert not list(tmp_path.iterdir())
 
 

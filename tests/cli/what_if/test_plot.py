@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import hpabatch
-from hpabatch.cli.what_if import plot_pictures
+from hpabatch.cli import plot_pictures
 from hpabatch.errors import HistoryError
 from tests.cli.commands import Done, Run, runner
 from tests.report.pictured import came_to, maker

@@ -10,8 +10,7 @@ import polars as pl
 import pytest
 
 from hpabatch.jobs.sweep_files import read_sweep
-from hpabatch.model.settings.fields import FIELDS
-from hpabatch.model.settings.policy_sets import SHIPPED
+from hpabatch.model.settings.fields import FIELDS, SHIPPED
 from tests.cli.commands import Done, Run, runner
 from tests.engine.swept import cut
 

@@ -33,7 +33,7 @@ from hpabatch.model.objects.hpa import (
     ScalingRules,
 )
 from hpabatch.model.quantity import Quantity
-from hpabatch.model.settings.policy_sets import PolicySet
+from hpabatch.model.settings.fields import PolicySet
 from hpabatch.model.versions import ControllerFlags, profile_for
 from tests.sweeps import SweepMaker, weeks
 

@@ -36,8 +36,7 @@ from hpabatch.engine.fleet.request import ChosenHpas
 from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.errors import UsageError
 from hpabatch.model.objects.hpa import HPA
-from hpabatch.model.version_table import GATES
-from hpabatch.model.versions import PROFILES, SINCE, Profile, profile_for
+from hpabatch.model.versions import GATES, PROFILES, SINCE, Profile, profile_for
 from tests.engine.compared import (
     manifest,
     nonempty,

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.answers_record import Source, import_source, record
-from benchmarks.answers_truth import answered
+from benchmarks.answers_truth import Source, answered, import_source, record
 from hpabatch.engine.fidelity.answer import (
     Evidence,
     Judge,

@@ -9,7 +9,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from benchmarks.answers_record import K8S, SYNC_MS, Known, stated
+from benchmarks.answers_truth import K8S, SYNC_MS, Known, stated
 from benchmarks.lens_truth import recorded, run, seen_through, write
 from benchmarks.truth_fleet import FleetOptions, Truth, make_fleet
 from hpabatch.engine.fidelity.lens import LensEstimate, through_lens

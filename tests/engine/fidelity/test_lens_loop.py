@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.answers_record import K8S, SYNC_MS
+from benchmarks.answers_truth import K8S, SYNC_MS
 from benchmarks.lens_loop import history_of
 from benchmarks.truth_fleet import CPU, FleetOptions, Truth, make_fleet
 from hpabatch.engine.fidelity import lens as estimating
@@ -20,7 +20,7 @@ from hpabatch.engine.sweep.run import SweepOptions, plan_sweep
 from hpabatch.history.reader import open_history
 from hpabatch.inputs.grid import read_grids
 from hpabatch.inputs.lenses import Lens
-from hpabatch.model.settings.policy_sets import SHIPPED
+from hpabatch.model.settings.fields import SHIPPED
 from hpabatch.report.lens import lens_lines
 
 pytestmark = pytest.mark.compiled

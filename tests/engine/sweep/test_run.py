@@ -30,7 +30,7 @@ from hpabatch.inputs.plants import PlantOverride, SignalOverride
 from hpabatch.inputs.prices import PriceList, Prices
 from hpabatch.inputs.scenarios import Scenario, read_scenario
 from hpabatch.model.objects.hpa import HPA, HPASpec
-from hpabatch.model.settings.policy_sets import SHIPPED
+from hpabatch.model.settings.fields import SHIPPED
 from hpabatch.model.settings.setting import TODAY, apply_setting, parse_setting
 from tests.engine.fit.test_history import BASE, PROFILE, case
 from tests.engine.swept import HOUR_MS, cut, only, planned, swept

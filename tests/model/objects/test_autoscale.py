@@ -51,42 +51,19 @@ def test_only_a_positive_min_is_sent(minimum: int | None, sent: int | None) -> N
     assert spec(AutoscaleRequest(max_replicas=3, min_replicas=minimum)).get("minReplicas") == sent
 
 
-@pytest.mark.parametrize(("percent", "sent"), [(None, 0), (-1, 0), (0, 0), (50, 1)])
-def test_only_a_positive_cpu_percent_is_sent(percent: int | None, sent: int) -> None:
-    metrics = spec(AutoscaleRequest(max_replicas=3, cpu_percent=percent)).get("metrics", [])
-    assert metrics == [metric("cpu", type="Utilization", averageUtilization=50)] * sent
-
-
-def test_a_cpu_percent_that_is_not_sent_excludes_nothing() -> None:
-    metrics = spec(AutoscaleRequest(max_replicas=3, cpu="1%", cpu_percent=0))["metrics"]
-    assert metrics == [metric("cpu", type="Utilization", averageUtilization=1)]
-
-
 @pytest.mark.parametrize(
-    ("request_", "words"),
+    ("given", "words"),
     [
-        (AutoscaleRequest(), 'required flag(s) "max" not set'),
-        (AutoscaleRequest(max_replicas=0),
-         "--max=MAXPODS is required and must be at least 1, max: 0"),
-        (
-            AutoscaleRequest(max_replicas=2, min_replicas=3),
-            "--max=MAXPODS must be larger or equal to --min=MINPODS, max: 2, min: 3",
-        ),
-        (AutoscaleRequest(max_replicas=2**31), 'invalid argument "2147483648" for "--max" flag'),
-        (AutoscaleRequest(max_replicas=3, min_replicas=-(2**31) - 1),
-         'for "--min" flag: value out of range'),
-        (AutoscaleRequest(max_replicas=3, cpu_percent=2**40), 'for "--cpu-percent" flag'),
-        (
-            AutoscaleRequest(max_replicas=3, cpu="70%", cpu_percent=70),
-            "--cpu-percent and --cpu are mutually exclusive",
-        ),
-        (AutoscaleRequest(max_replicas=3, memory="all"),
-         "--memory 'all': invalid resource memory value: all"),
+        ({}, "max_replicas: expected a value, got none"),
+        ({"max_replicas": 0}, "expected a whole number of at least 1, got 0"),
+        ({"max_replicas": 2**31}, "expected a whole number of at most 2147483647"),
+        ({"max_replicas": 2, "min_replicas": 3}, "--max: expected at least --min 3, got 2"),
+        ({"max_replicas": 3, "memory": "all"}, "--memory: expected a percentage such as 70%"),
     ],
-)  # fmt: skip
-def test_impossible_flags(request_: AutoscaleRequest, words: str) -> None:
+)
+def test_impossible_flags(given: dict[str, object], words: str) -> None:
     with pytest.raises(UsageError) as raised:
-        autoscale([WEB], request_)
+        autoscale([WEB], AutoscaleRequest.of(given))
     assert words in str(raised.value)
 
 
@@ -102,18 +79,17 @@ def test_several_targets() -> None:
 
 @pytest.mark.parametrize(("targets", "name"), [([WEB, API], "other"), ([WEB, WEB], "")])
 def test_several_hpas_of_one_name(targets: list[Target], name: str) -> None:
-    with pytest.raises(UsageError, match="already exists"):
+    with pytest.raises(UsageError, match="HPAs of one name"):
         autoscale(targets, AutoscaleRequest(max_replicas=3, name=name))
 
 
 @pytest.mark.parametrize(
     ("resource", "text", "shown"),
     [
-        ("cpu", "70%", "70%"), ("cpu", "+7%", "7%"), ("cpu", "0%", "0%"),
+        ("cpu", "70%", "70%"), ("cpu", "0%", "0%"),
         ("memory", " 80%\n", "80%"), ("cpu", "500m", "500m"), ("cpu", "2", "2m"),
-        ("cpu", "0.5", "500u"), ("cpu", "1e3", "1"), ("cpu", "-5", "-5m"), ("cpu", "-0", "0"),
-        ("memory", "200", "200Mi"), ("memory", "1.5", "1536Ki"), ("memory", ".5", "512Ki"),
-        ("memory", "1e5", "100000Mi"), ("memory", "2Gi", "2Gi"), ("memory", "0.5Gi", "512Mi"),
+        ("cpu", "0.5", "500u"), ("cpu", "-5", "-5m"), ("cpu", "1000000", "1k"),
+        ("memory", "200", "200Mi"), ("memory", "1.5", "1536Ki"), ("memory", "2Gi", "2Gi"),
     ],
 )  # fmt: skip
 def test_targets_of_resources(resource: str, text: str, shown: str) -> None:
@@ -123,27 +99,10 @@ def test_targets_of_resources(resource: str, text: str, shown: str) -> None:
     assert shown == (str(target.average_value) if percent is None else f"{percent}%")
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (" ", "empty input"), ("%", "invalid percentage value: "),
-        ("-3%", "invalid percentage value: -3"), ("7.5%", "invalid percentage value: 7.5"),
-        ("2147483648%", "invalid percentage value: 2147483648"),
-        ("lots", "invalid resource cpu value: lots"), ("1 m", "invalid resource cpu value: 1 m"),
-        ("1_000", "invalid resource cpu value: 1_000"),
-        # Go prints a number from a million on with an exponent, which no unit can follow.
-        ("1000000", "quantities must match"),
-        ("inf", "quantities must match"), ("-Infinity", "quantities must match"),
-        ("NaN", "quantities must match"), ("-1234567", "quantities must match"),
-        ("1e-7", "quantities must match"),
-    ],
-)  # fmt: skip
-def test_targets_that_are_none(text: str, words: str) -> None:
-    with pytest.raises(UsageError) as raised:
+@pytest.mark.parametrize("text", [" ", "%", "-3%", "7.5%", "2147483648%", "lots", "1 m", "NaN"])
+def test_targets_that_are_none(text: str) -> None:
+    with pytest.raises(UsageError, match=r"^--cpu: expected a percentage such as 70%, or a quanti"):
         resource_target(text, "cpu")
-    message = str(raised.value)
-    assert message.startswith(f"--cpu {text!r}: {words}")
-    assert message.endswith("write a percentage such as 70%, or a quantity such as 500m")
 
 
 @pytest.mark.parametrize(
@@ -152,7 +111,6 @@ def test_targets_that_are_none(text: str, words: str) -> None:
         ("deployment/web", ["apps/v1 Deployment web"]),
         ("deployments web api", ["apps/v1 Deployment web", "apps/v1 Deployment api"]),
         ("deploy/web sts/db", ["apps/v1 Deployment web", "apps/v1 StatefulSet db"]),
-        ("deploy,rs web", ["apps/v1 Deployment web", "apps/v1 ReplicaSet web"]),
         ("rc old", ["v1 ReplicationController old"]),
         ("ReplicationControllers/old", ["v1 ReplicationController old"]),
         ("StatefulSet.apps/db", ["apps/v1 StatefulSet db"]),
@@ -170,13 +128,11 @@ def test_arguments(arguments: str, found: list[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("", "You must provide one or more resources by argument or filename"),
-        ("deploy", "resource(s) were provided, but no name was specified"),
-        ("deploy deploy/web", "there is no need to specify a resource type as a separate argument"),
-        ("deploy/a/b", "may not have more than one slash"),
-        ("deploy/", "must have a single resource and name"),
-        ("/web", "must have a single resource and name"),
-        ("deploy,rs/web", "must have a single resource and name"),
+        ("", "no target: name deployment/web"),
+        *(
+            (text, "expected TYPE/NAME or TYPE NAME")
+            for text in ("deploy", "deploy deploy/web", "deploy/a/b", "deploy/", "/web")
+        ),
         ("rollout/web", 'no built-in resource type "rollout"'),
         ("deploy.extensions/web", 'no built-in resource type "deploy.extensions"'),
         (".batch/web", 'no built-in resource type ".batch"'),
@@ -191,16 +147,15 @@ def test_arguments_that_name_nothing(arguments: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("argument", "words"),
     [
-        ("svc/web", "cannot autoscale a Service: could not find scale subresource for /v1, "),
-        ("ds/web", "cannot autoscale a DaemonSet: could not find scale subresource for apps/v1, "),
-        ("hpa/web", "Resource=horizontalpodautoscalers in discovery information"),
+        ("svc/web", "cannot autoscale a Service: it has no scale subresource"),
+        ("ds/web", "cannot autoscale a DaemonSet: it has no scale subresource"),
     ],
 )
 def test_types_without_a_scale(argument: str, words: str) -> None:
     with pytest.raises(RefusedError) as raised:
         targets_of_arguments([argument])
     assert words in str(raised.value)
-    assert "autoscale one of deployments.apps, replicasets.apps" in str(raised.value)
+    assert "autoscale one of deployments, replicasets" in str(raised.value)
 
 
 def manifest(
@@ -220,12 +175,8 @@ def test_documents(own: dict[str, object], asked: str, namespace: str) -> None:
 
 
 def test_a_document_of_another_namespace() -> None:
-    with pytest.raises(UsageError) as raised:
+    with pytest.raises(UsageError, match="-n: expected shop, the namespace of the manifest, got o"):
         target_of_document(manifest({"name": "web", "namespace": "shop"}), "other")
-    assert str(raised.value) == (
-        'the namespace from the provided object "shop" does not match the namespace "other". '
-        "You must pass '--namespace=shop' to perform this operation"
-    )
 
 
 @pytest.mark.parametrize(
@@ -235,10 +186,10 @@ def test_a_document_of_another_namespace() -> None:
         ({"kind": "Deployment", "apiVersion": 1}, "a manifest without apiVersion"),
         (
             {"kind": "Deployment", "apiVersion": "apps/v1", "metadata": []},
-            "a Deployment without metadata.name",
+            "a manifest without metadata.name",
         ),
-        (manifest({"name": 5}), "a Deployment without metadata.name"),
-        (manifest({"name": "web"}, "Service", "v1"), "cannot autoscale a Service: could not find"),
+        (manifest({"name": 5}), "a manifest without metadata.name"),
+        (manifest({"name": "web"}, "Service", "v1"), "cannot autoscale a Service: it has no"),
         (
             manifest({"name": "web"}, version="extensions/v1beta1"),
             'no matches for kind "Deployment" in version "extensions/v1beta1"; it is apps/v1',
@@ -261,5 +212,7 @@ def test_documents_that_are_no_target(document: dict[str, object], words: str) -
 
 def test_a_target_is_given_once() -> None:
     with pytest.raises(UsageError, match="leave out -f, or deployment/web"):
-        AutoscaleRequest.of({"target": "deployment/web", "filename": "web.yaml"})
-    assert AutoscaleRequest.of({"filename": "web.yaml"}).filename == ("web.yaml",)
+        AutoscaleRequest.of({"target": "deployment/web", "filename": "web.yaml", "max_replicas": 3})
+    assert AutoscaleRequest.of({"filename": "web.yaml", "max_replicas": 3}).filename == (
+        "web.yaml",
+    )

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hpabatch.model.objects.decode_fields import Fields, Problem
-from hpabatch.model.objects.decode_status import read_metric_statuses
-from hpabatch.model.objects.encode_status import encode_metric, encode_status
+from hpabatch.model.objects.decode_legacy import read_metric_statuses
+from hpabatch.model.objects.encode import encode_metric, encode_status
 from hpabatch.model.objects.hpa import (
     Condition,
     HPAStatus,

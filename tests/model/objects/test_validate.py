@@ -13,10 +13,10 @@ from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.objects.validate import (
     drop_disabled_fields,
     dropped_fields,
+    other_targets,
     undecidable,
     validate_hpa,
 )
-from hpabatch.model.objects.validate_metrics import other_targets
 from hpabatch.model.versions import PROFILES, Profile
 
 NEW, OLD = PROFILES["1.38"], PROFILES["1.36"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.hpa import HPASpec, MetricSpec
-from hpabatch.model.settings.differences import metric_name, spec_differences
+from hpabatch.model.settings.patch import metric_name, spec_differences
 from tests.real.kubectl_objects import (
     BEHAVIOR,
     CONTAINER,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hpabatch.model.objects.defaults import DEFAULT_SCALE_DOWN, DEFAULT_SCALE_UP
 from hpabatch.model.objects.hpa import HPA, Behavior
 from hpabatch.model.objects.validate import validate_hpa
-from hpabatch.model.settings.policy_sets import DEFAULT, SHIPPED
+from hpabatch.model.settings.fields import DEFAULT, SHIPPED
 from hpabatch.model.versions import PROFILES
 from tests.model.settings_made import CPU, spec
 

@@ -24,8 +24,7 @@ from hpabatch.model.objects.hpa import (
 from hpabatch.model.objects.stored import as_stored
 from hpabatch.model.objects.validate import validate_hpa
 from hpabatch.model.quantity import Quantity
-from hpabatch.model.settings.fields import FIELDS, find_field
-from hpabatch.model.settings.policy_sets import FAST, SHIPPED, PolicySet
+from hpabatch.model.settings.fields import FAST, FIELDS, SHIPPED, PolicySet, find_field
 from hpabatch.model.settings.setting import (
     TODAY,
     Setting,

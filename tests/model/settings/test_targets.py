@@ -15,7 +15,7 @@ from hpabatch.model.objects.hpa import (
     MetricTarget,
 )
 from hpabatch.model.quantity import Quantity
-from hpabatch.model.settings.policy_sets import SHIPPED
+from hpabatch.model.settings.fields import SHIPPED
 from hpabatch.model.settings.setting import SettingError, apply_setting, parse_setting
 from hpabatch.model.settings.targets import counting_member, tuned_metric
 from hpabatch.model.versions import profile_for

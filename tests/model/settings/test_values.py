@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.model.settings.fields import FIELDS, Field, canonical_value, field_order, find_field
-from hpabatch.model.settings.policy_sets import SHIPPED
+from hpabatch.model.settings.fields import (
+    FIELDS,
+    SHIPPED,
+    Field,
+    canonical_value,
+    field_order,
+    find_field,
+)
 from hpabatch.model.settings.values import (
     AS_TODAY,
     Numbers,

@@ -15,8 +15,8 @@ from typing import Any, Final
 from hpabatch.engine.explain.facts import Explanation
 from hpabatch.layout import codes
 from hpabatch.model.versions import ControllerFlags
+from hpabatch.report.explain.document import summary_sentence
 from hpabatch.report.explain.steps import explanation_steps
-from hpabatch.report.explain.summary import summary_sentence
 from tests.engine.explained import explained
 from tests.rules.helpers import (
     EXACT_WISH,

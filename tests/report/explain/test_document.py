@@ -10,9 +10,8 @@ import pytest
 from hpabatch.engine.explain.facts import Explanation
 from hpabatch.layout import codes
 from hpabatch.report.base import View
-from hpabatch.report.explain.document import Explained
+from hpabatch.report.explain.document import Explained, summary_sentence
 from hpabatch.report.explain.steps import explanation_steps
-from hpabatch.report.explain.summary import summary_sentence
 from hpabatch.report.forms import json_text, table_text
 from tests.report.explain.scenes import APPROVED, AVERAGE, CPU, last, of_pods, text
 from tests.rules.helpers import (

@@ -12,7 +12,7 @@ from hpabatch.model.objects.hpa import (
     HPA,
     Condition,
 )
-from hpabatch.report.kubectl.describe import describe_text
+from hpabatch.report.kubectl import describe_text
 from tests.report.kubectl_hpas import (
     NOW_MS,
     hpa,

@@ -14,7 +14,7 @@ from hpabatch.model.objects.hpa import (
     MetricStatus,
     MetricTarget,
 )
-from hpabatch.report.kubectl.get import get_rows, get_table
+from hpabatch.report.kubectl import get_rows, get_table
 from tests.model.settings_made import average, pods, resource, utilization
 from tests.report.kubectl_hpas import NOW_MS, current, hpa
 

@@ -8,7 +8,7 @@ import pytest
 
 from hpabatch.errors import UsageError
 from hpabatch.model.quantity import Quantity
-from hpabatch.report.kubectl.text import (
+from hpabatch.report.kubectl import (
     age_of,
     columns,
     human_duration,

@@ -50,7 +50,7 @@ def run_live(request: WatchRequest, form: str = "table") -> None:
     """Run until SIGINT or SIGTERM, or for one pass, which is printed in that form."""
     with ExitStack() as stack:
         run = _Run(request, stack)
-        if _is_once(request):
+        if isinstance(request, LiveRequest) and request.once:
             run.one_pass(form)
         else:
             try:
@@ -59,16 +59,13 @@ def run_live(request: WatchRequest, form: str = "table") -> None:
                 forget_stdout()  # who read the lines has gone (head): no error
 
 
-def _is_once(request: WatchRequest) -> bool:
-    return isinstance(request, LiveRequest) and request.once
-
-
 class _Run:
     """Everything of one run; what it opens is closed by `stack`."""
 
     def __init__(self, request: WatchRequest, stack: ExitStack) -> None:
         self.request = request
-        self.compares = isinstance(request, LiveRequest)
+        self.live = request if isinstance(request, LiveRequest) else None
+        self.applies = request if isinstance(request, LiveRequest) and request.apply else None
         kubeconfig = None if request.kubeconfig is None else Path(request.kubeconfig)
 
         def make() -> Connection:
@@ -94,13 +91,18 @@ class _Run:
             request.k8s, request.feature_gates, request.flag, version, seen, request.every_ms
         )
         self.log = LineLog(
-            sys.stdout if self.compares and not _is_once(request) else sys.stderr,
+            sys.stdout if self.live is not None and not self.live.once else sys.stderr,
             self.cluster,
             as_json=request.log_format == "json",
-            compares=not (isinstance(request, LiveRequest) and request.apply),
+            compares=self.applies is None,
         )
         self.connect, self.discovery = make, discovery
-        self.own = self._documents(connection.namespace)
+        # The HPAs of --manifests; None: those of the cluster are decided.
+        self.own: list[HpaObject] | None = None
+        if self.live is not None and self.live.manifests:
+            self.own = read_documents(
+                self.live.manifests, self.settings.profile, connection.namespace, request.namespace
+            )
         self.site: Site = Site(
             self.client,
             discovery,
@@ -146,13 +148,13 @@ class _Run:
         applier = self._applier(decider)
         options = replace(
             self._options(path), log=self.log, exporter=exporter, health=health,
-            recorder=recorder, tells_decisions=self.compares, applier=applier,
+            recorder=recorder, tells_decisions=self.live is not None, applier=applier,
         )  # fmt: skip
         loop = Loop(self.site, decider, shadow, options)
         try:
             with _until_signal(stop, self.site.end):
                 self._say_start(path)
-                if self.compares:
+                if self.live is not None:
                     tell_compiling("replay_newest")
                 self.site.start()
                 if applier is not None:
@@ -175,38 +177,24 @@ class _Run:
             f"rules of {settings.profile.name} for {settings.k8s}",
             f"flags {settings.flags_source}",
             f"a pass every {every:g} s",
-            self._does(),
         ]
+        if self.applies is None:
+            parts.append("changes nothing")
+        else:
+            whose = "own documents" if self.applies.manifests else "the cluster's HPAs"
+            dry = ", with server-side dry run" if self.applies.dry_run else ""
+            parts.append(f"scales targets of {whose}{dry}")
         if path is not None:
             parts.append(f"state in {path}")
         if self.request.store:
             parts.append(f"records to {self.request.store}")
         self.log.say("start", "; ".join(parts))
 
-    def _does(self) -> str:
-        request = self.request
-        if not isinstance(request, LiveRequest) or not request.apply:
-            return "changes nothing"
-        whose = "own documents" if request.manifests else "the cluster's HPAs"
-        dry = ", with server-side dry run" if request.dry_run else ""
-        return f"scales targets of {whose}{dry}"
-
-    def _documents(self, namespace: str) -> list[HpaObject] | None:
-        """Return the HPAs of --manifests, None: those of the cluster are decided."""
-        request = self.request
-        if not isinstance(request, LiveRequest) or not request.manifests:
-            return None
-
-        return read_documents(
-            request.manifests, self.settings.profile, namespace, request.namespace
-        )
-
     def _applier(self, decider: Decider) -> Applier | None:
         """Return the applier, None without --apply: then nothing can be written."""
-        request = self.request
-        if not isinstance(request, LiveRequest) or not request.apply:
+        request = self.applies
+        if request is None:
             return None
-
         log, server = request.apply_log, self.client.connection.server
         place = Place(
             connect=self.connect, discovery=self.discovery, cluster=self.cluster,
@@ -219,9 +207,7 @@ class _Run:
         return make_applier(request, place, decider, documents, self.log.say, self.stack)
 
     def _options(self, state: Path | None) -> LoopOptions:
-        request, own = self.request, None
-        if isinstance(request, LiveRequest) and request.apply:
-            own = (self._own_namespace(request), PROBE)
+        own = None if self.applies is None else (self._own_namespace(self.applies), PROBE)
         return LoopOptions(
             self.settings.flags.sync_period_ms, self.settings.k8s, state, self._state_of(), own
         )
@@ -234,8 +220,8 @@ class _Run:
         return f"{self.cluster} under the rules of {self.settings.profile.name}"
 
     def _state_path(self) -> Path | None:
-        request = self.request
-        if not isinstance(request, LiveRequest) or request.stateless or request.once:
+        request = self.live
+        if request is None or request.stateless or request.once:
             return None
         if request.state is not None:
             return Path(request.state)
@@ -243,7 +229,7 @@ class _Run:
 
     def _saved(self, path: Path | None, recorder: Recorder | None) -> Saved | None:
         """Return what an earlier loop remembered, if that is not too old and was recorded whole."""
-        if path is None or not isinstance(self.request, LiveRequest):
+        if path is None or self.live is None:
             return None
         try:
             saved = load(path, self._state_of())
@@ -253,7 +239,7 @@ class _Run:
         if saved is None:
             return None
         age_ms = clock_ms() - saved.saved_ms
-        if not 0 <= age_ms <= self.request.state_max_age_ms:
+        if not 0 <= age_ms <= self.live.state_max_age_ms:
             self.log.say("note", f"the state in {path} is {age_ms // 1000} s old and not taken up")
             return None
         if recorder is not None and recorder.resumed_ms != saved.saved_ms:
@@ -266,8 +252,7 @@ class _Run:
         return saved
 
     def _decider(self, saved: Saved | None) -> Decider:
-        request = self.request
-        follows = isinstance(request, LiveRequest) and (request.follow or request.apply)
+        follows = self.live is not None and (self.live.follow or self.live.apply)
         return Decider(self.settings.profile, self.settings.flags, saved, follows=follows)
 
     def _shadow(self) -> Shadow:
@@ -277,7 +262,7 @@ class _Run:
         """Return the exporter and the health that an endpoint serves, None without one."""
         if self.request.metrics_addr is None:
             return None, None
-        dry_run = isinstance(self.request, LiveRequest) and self.request.dry_run
+        dry_run = self.live is not None and self.live.dry_run
         exporter = Exporter(
             self.settings.profile,
             self.cluster,
@@ -297,7 +282,6 @@ class _Run:
     def _recorder(self) -> Recorder | None:
         if self.request.store is None:
             return None
-
         recorder = Recorder(
             self.request.store,
             self.cluster,
@@ -350,13 +334,8 @@ def _until_signal(stop: threading.Event, then: Callable[[], None]) -> Iterator[N
 def _print(comparison: Comparison, form: str, k8s: str, cluster: str, with_namespace: bool) -> None:
     from hpabatch.report.live import LivePass
 
-    hpas, now_ms = _live_hpas(comparison), comparison.result.now_ms
-    show_report(LivePass(hpas, now_ms, k8s, cluster, with_namespace), form)
-
-
-def _live_hpas(comparison: Comparison) -> list[LiveHpa]:
     result = comparison.result
-    return [
+    hpas = [
         LiveHpa(
             document=result.document(h),
             desired=int(result.decisions.desired[h]) if result.decided[h] else None,
@@ -366,3 +345,4 @@ def _live_hpas(comparison: Comparison) -> list[LiveHpa]:
         )
         for h, theirs in enumerate(result.theirs_desired.tolist())
     ]
+    show_report(LivePass(hpas, result.now_ms, k8s, cluster, with_namespace), form)

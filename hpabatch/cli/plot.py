@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hpabatch.cli.app import app
-from hpabatch.cli.command import command
+from hpabatch.cli.app import app, command
 from hpabatch.cli.progress import progress_on_stderr
 from hpabatch.cli.stdout import check_stdout, send_text
 from hpabatch.cli.talk import tell
@@ -31,9 +30,9 @@ def plot(
 
     PLACE is a history, and then HPAs must be named: a picture has what was recorded, what the
     metrics asked for, what the rules decide, and the rule that made each decision. Or PLACE is the
-    folder of `hpabatch sweep --out`. Pictures go to --out, their paths to stdout; notes go to
-    stderr. Of a sweep without any of --front, --heatmap and --timeline it is the front of every
-    unit, of at most 20. docs/plot.md explains what is drawn. Needs pip install 'hpabatch[plot]'.
+    folder of `hpabatch sweep --out`. Pictures go to --out, their paths to stdout. Of a sweep
+    without any of --front, --heatmap and --timeline it is the front of every unit, of at most 20.
+    docs/plot.md explains what is drawn. Needs pip install 'hpabatch[plot]'.
 
     \b
     --front               objective against harm of all settings of a unit, and the front of those
@@ -42,29 +41,21 @@ def plot(
     --timeline NS/NAME    replicas, demand and saturation of an HPA, before and after: both settings
                           are simulated again, so the history must be there.
 
-    \b
-    --slo and --minimize mean the same as those of `hpabatch recommend`: with --slo the setting that
-    it recommends is marked, and drawn in timelines. --setting takes one of your own instead, its
-    number or its name (setting_id and setting of the sweep's tables).
-
-    \b
-    Exit codes: 0 fine, 2 something cannot be read or was asked wrongly, 3 some pictures, or all,
-    have nothing to show (the others are written).
+    With --slo the setting that `hpabatch recommend` would choose is marked, and drawn in timelines;
+    --setting takes one of your own instead. Exit code 3: some pictures, or all, have nothing to
+    show.
 
     \b
     Examples:
-      hpabatch plot history/ shop/checkout
       hpabatch plot history/ shop/checkout --from '2026-10-07 08:00' --for 6h --format png
-      hpabatch plot sweep/
       hpabatch plot sweep/ shop/api --front --heatmap target,scaleDown.window --out pictures/
       hpabatch plot sweep/ --unit label:tier=web --slo 'saturated_minutes<10/week' --format png
       hpabatch plot sweep/ --timeline shop/api --setting 'target=70 scaleDown.window=300'
-      hpabatch plot sweep/ --timeline shop/api --setting 12 --from '2026-10-07 08:00' --for 6h
     """
     check_stdout("")
     with progress_on_stderr() as progress:
         progress("loading", 0.0)
-        from hpabatch.cli.what_if.plot_pictures import draw_pictures
+        from hpabatch.cli.plot_pictures import draw_pictures
 
     if request.setting is not None and request.setting.strip() == "":
         raise UsageError("--setting: give a setting's number or name, such as 12 or 'target=70'")

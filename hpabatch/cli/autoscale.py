@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpabatch.cli.app import app
-from hpabatch.cli.command import command
+from hpabatch.cli.app import app, command
 from hpabatch.cli.stdout import send_json, send_text
 from hpabatch.cli.talk import say
 from hpabatch.errors import ManifestError, RefusedError
@@ -24,10 +23,6 @@ if TYPE_CHECKING:
     from hpabatch.model.objects.hpa import HPA
 
 _MAX_BYTES = 64 * 2**20
-_CPU_PERCENT_NOTE = (
-    "Flag --cpu-percent has been deprecated, Use --cpu with percentage or resource quantity "
-    "format (e.g., '70%' for utilization or '500m' for milliCPU)."
-)
 
 
 class Form(StrEnum):
@@ -48,31 +43,22 @@ def autoscale(
 
     Nothing is asked of a cluster. The target is given as TYPE/NAME, as TYPE NAME or by its manifest
     (-f), and is a Deployment, ReplicaSet, StatefulSet or ReplicationController by any name that
-    kubectl takes: deploy, sts, replicasets.apps. Several targets give several HPAs. The HPA is
-    checked as the API server would.
+    kubectl takes. Several targets give several HPAs. The HPA is checked as the API server would.
 
-    \b
     --cpu and --memory take a share of the request (70%), a quantity per pod (500m, 1Gi), or a
     number, which is in milli-cpu or MiB. With neither, the server takes cpu at 80%. A --min of 0 or
     less is not sent, and the server takes 1: an HPA that scales to zero is written by hand.
-
-    \b
-    Exit codes: 0 fine, 2 the flags are impossible or the file cannot be read, 3 refused: a target
-    that cannot be scaled, or an HPA that the API server would not take.
 
     \b
     Examples:
       hpabatch autoscale deployment/web --cpu 70% --min 2 --max 20 > hpa.yaml
       hpabatch autoscale sts db --max 5 --cpu 500m --memory 2Gi -n shop
       hpabatch autoscale -f deployment.yaml --max 10 --cpu 60% | hpabatch validate -
-      hpabatch autoscale rc/old --max 5 --output json
     """
     from hpabatch.model.objects.autoscale import autoscale as make
     from hpabatch.model.objects.autoscale import targets_of_arguments
-    from hpabatch.report.kubectl.manifest import json_manifests, yaml_manifests
+    from hpabatch.report.kubectl import json_manifests, yaml_manifests
 
-    if request.cpu_percent is not None:
-        say(_CPU_PERCENT_NOTE)
     if request.filename:
         targets = [t for file in request.filename for t in _targets_of(file, request.namespace)]
     else:

@@ -2,55 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Final
 
 import typer
 
-from hpabatch.cli.app import app
-from hpabatch.cli.command import command
-from hpabatch.cli.options import ExitCodeOption, Output, OutputOption
+from hpabatch.cli.app import Answer, OutputOption, app, command
+from hpabatch.cli.arguments import ExitCodeOption
 from hpabatch.cli.progress import progress_on_stderr
-from hpabatch.cli.stdout import show_report
 from hpabatch.cli.talk import say, tell, tell_skipped
 from hpabatch.engine.quality.request import QualityRequest
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED
 from hpabatch.model.printable import counted, printable
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from hpabatch.engine.columns.column import Table
+from hpabatch.report.base import Output
 
 history_app = typer.Typer(
     name="history",
     help="What a history holds, whether it is sound, and its upkeep.",
+    epilog="A history is a folder of Parquet tables, or a store: a folder, or a URL such as "
+    "s3://bucket/history (s3, gs and abfs; credentials and endpoint come from the environment).",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 app.add_typer(history_app)
 
-PathArgument = Annotated[str, typer.Argument(metavar="PATH", help="Folder or URL of a history.")]
+PathArgument = Annotated[
+    str,
+    typer.Argument(metavar="PATH", help="Folder of Parquet tables, or folder or URL of a store."),
+]
 ProvenanceOption = Annotated[
     bool, typer.Option("--provenance", help="Show the provenance of every part instead of tables.")
 ]
+_QUALITY_SHOWN: Final = (
+    "namespace", "hpa", "pods", "samples", "coverage", "gaps", "interval_ms", "jitter_ms",
+    "at_limit_share", "membership", "synthetic_share",
+)  # fmt: skip
 
 
-@command(history_app)
-def info(
-    path: PathArgument, provenance: ProvenanceOption = False, output: OutputOption = Output.table
-) -> None:
+@command(history_app, shows=True)
+def info(path: PathArgument, provenance: ProvenanceOption = False) -> Answer:
     """Tell what a history holds.
 
-    A history is a folder of Parquet tables, or a store: a folder, or a URL such as
-    s3://bucket/history (s3, gs and abfs; credentials and endpoint come from the environment). One
-    row per table goes to stdout: rows, bytes, files, first and last time; then the provenance of
-    its parts, and the HPAs of which something is not recorded (in --output json, too; as csv and
-    parquet: --provenance). What is wrong, though the rest can be read, goes to stderr (and into
-    --output json).
-
-    \b
-    Exit codes: 0 fine, 2 the history cannot be read.
+    One row per table goes to stdout: rows, bytes, files, first and last time; then the provenance
+    of its parts, and the HPAs of which something is not recorded (in --output json, too; as csv and
+    parquet: --provenance). What is wrong, though the rest can be read, goes to stderr.
 
     \b
     Examples:
@@ -61,31 +55,24 @@ def info(
     from hpabatch.history.info import describe_history
     from hpabatch.history.provenance import TABLE
     from hpabatch.history.reader import open_history
-    from hpabatch.report.history import InfoResult
+    from hpabatch.report.history import FrameResult, InfoResult
 
     history = open_history(path)
     if provenance:
-        _send_frame(history.read(TABLE), output)
-        return
+        return FrameResult(history.read(TABLE)), EXIT_OK
     found = describe_history(history)
-    show_report(InfoResult(found), output)
-    tell(found.problems)
+    return InfoResult(found), EXIT_OK, *(f"warning: {problem}" for problem in found.problems)
 
 
-@command(history_app)
+@command(history_app, shows=True)
 def check(
     path: PathArgument, exit_code: ExitCodeOption = False, output: OutputOption = Output.table
-) -> int:
+) -> Answer:
     """Read every byte of a history and list what is wrong.
 
-    A history is a folder of Parquet tables, or a store: a folder, or a URL such as
-    s3://bucket/history (s3, gs and abfs; credentials and endpoint come from the environment). Every
-    file is held against the column registry, its order, its checksums and, in a store, the log that
-    names it. A table that replay cannot do without is a finding if it is absent. One row per
-    finding goes to stdout.
-
-    \b
-    Exit codes: 0 fine, 2 the history cannot be opened, 3 findings, with --exit-code.
+    Every file is held against the column registry, its order, its checksums and, in a store, the
+    log that names it. A table that replay cannot do without is a finding if it is absent. One row
+    per finding goes to stdout.
 
     \b
     Examples:
@@ -96,37 +83,29 @@ def check(
     from hpabatch.engine.columns.history import CHECK
     from hpabatch.history.reader import open_history
     from hpabatch.history.store.upkeep import check_history
+    from hpabatch.report.history import FrameResult
 
     history = open_history(path)
     with progress_on_stderr() as report:
         findings = check_history(history, report)
-    if output is not Output.table or findings.height:
-        _send_frame(findings, output, CHECK)
     files = sum(len(files) for files in history.files.values())
     where = f"{counted(files, 'file')} in {counted(len(history.files), 'table')}"
-    say(f"{where}: {counted(findings.height, 'finding')}")
-    return EXIT_REFUSED if findings.height and exit_code else EXIT_OK
+    code = EXIT_REFUSED if findings.height and exit_code else EXIT_OK
+    is_shown = output is not Output.table or findings.height > 0
+    shown = FrameResult(findings, CHECK) if is_shown else None
+    return shown, code, f"{where}: {counted(findings.height, 'finding')}"
 
 
-@command(history_app)
+@command(history_app, shows=True)
 def quality(
-    path: PathArgument,
-    request: QualityRequest,
-    exit_code: ExitCodeOption = False,
-    output: OutputOption = Output.table,
-) -> int:
+    path: PathArgument, request: QualityRequest, exit_code: ExitCodeOption = False
+) -> Answer:
     """Tell what the recording of each HPA is worth.
 
-    A history is a folder of Parquet tables, or a store: a folder, or a URL such as
-    s3://bucket/history (s3, gs and abfs; credentials and endpoint come from the environment). One
-    row per HPA goes to stdout: coverage, gaps, scrape interval and jitter, resets, pods without
+    One row per HPA goes to stdout: coverage, gaps, scrape interval and jitter, resets, pods without
     requests or with an unknown owner, how long usage was cut off by a limit, late and skewed
     samples, and whether its pods only stand for a recorded size. stderr gets the findings: what is
-    worth mending, and why.
-
-    \b
-    Exit codes: 0 fine, 2 the history cannot be read, 3 some HPAs were refused, or findings, with
-    --exit-code.
+    worth mending, and why. Exit code 3: some HPAs were refused, or findings, with --exit-code.
 
     \b
     Examples:
@@ -140,34 +119,20 @@ def quality(
     from hpabatch.engine.quality.problems import problems
     from hpabatch.history.reader import open_history
     from hpabatch.jobs.quality import quality as quality_of
+    from hpabatch.report.history import FrameResult
 
     history = open_history(path)
     versions = versions_of(history.read("controller"), request.k8s, request.feature_gates)
     candidates, skipped = chosen_hpas(history, versions.of, selection_of(request))
     with progress_on_stderr() as report:
         found = quality_of(history, request, candidates, report)
-    _send_frame(found, output, QUALITY, _QUALITY_SHOWN)
     tell_skipped(skipped)
     tell(guesses_of(history, candidates))
     told = problems(found)
     for row in told.iter_rows(named=True):
         say(f"{printable(row['namespace'])}/{printable(row['hpa'])}: {row['why']}")
-    return EXIT_REFUSED if skipped or (told.height and exit_code) else EXIT_OK
-
-
-_QUALITY_SHOWN = (
-    "namespace",
-    "hpa",
-    "pods",
-    "samples",
-    "coverage",
-    "gaps",
-    "interval_ms",
-    "jitter_ms",
-    "at_limit_share",
-    "membership",
-    "synthetic_share",
-)
+    code = EXIT_REFUSED if skipped or (told.height and exit_code) else EXIT_OK
+    return FrameResult(found, QUALITY, _QUALITY_SHOWN), code
 
 
 @command(history_app)
@@ -176,9 +141,6 @@ def compact(path: PathArgument) -> None:
 
     Afterwards the same rows have the same files, however many parts they came in. An interruption
     loses nothing. Parts may be added meanwhile; whoever reads meanwhile may have to start again.
-
-    \b
-    Exit codes: 0 fine, 2 there is no store, or it cannot be read or written.
 
     \b
     Examples:
@@ -208,11 +170,7 @@ def migrate(
     migration goes on when it is started again, as long as OLD is what it was.
 
     \b
-    Exit codes: 0 fine, 2 something cannot be read or written.
-
-    \b
     Examples:
-      hpabatch history migrate old/ history/
       hpabatch history migrate old/ s3://bucket/history
     """
     from hpabatch.history.store.upkeep import migrate as run
@@ -222,11 +180,3 @@ def migrate(
     tell(done.warnings)
     again = f"; {counted(done.skipped, 'part')} there already" if done.skipped else ""
     say(f"{new}: {counted(done.rows, 'row')} in {counted(done.parts, 'part')}{again}")
-
-
-def _send_frame(
-    frame: pl.DataFrame, output: Output, table: Table | None = None, shown: Sequence[str] = ()
-) -> None:
-    from hpabatch.report.history import FrameResult
-
-    show_report(FrameResult(frame, table, shown), output)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from hpabatch.cli.progress import progress_on_stderr
 from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE
 from hpabatch.engine.advise.objective import RecommendOptions, parse_goal
 from hpabatch.engine.advise.run import recommend
-from hpabatch.engine.advise.specs import Specs, settings_of
+from hpabatch.engine.advise.specs import Specs, sets_of, settings_of
 from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key
 from hpabatch.engine.replay.request import ReplayRequest
 from hpabatch.engine.sweep.result import SweepResult
@@ -104,7 +105,13 @@ def draw_pictures(request: PlotRequest, place: str, out: str) -> Drawn:
     if _is_history(place):
         _draw_history(request, place, drawn)
     else:
-        _draw_sweep(request, place, drawn)
+        result = open_sweep(place)
+        if result.settings.height < 2:
+            raise RefusedError(
+                f"{place} has today's setting only, so there is nothing to compare: sweep with "
+                "--grid"
+            )
+        _Plot(request, result, drawn).draw()
     if not drawn.paths:
         raise RefusedError("; ".join(drawn.refused))
     return drawn
@@ -158,15 +165,6 @@ def _draw_history(request: PlotRequest, place: str, drawn: Drawn) -> None:
             drawn.refused.append(f"{name}: {hpa['reason']}")
 
 
-def _draw_sweep(request: PlotRequest, sweep: str, drawn: Drawn) -> None:
-    result = open_sweep(sweep)
-    if result.settings.height < 2:
-        raise RefusedError(
-            f"{sweep} has today's setting only, so there is nothing to compare: sweep with --grid"
-        )
-    _Plot(request, result, drawn).draw()
-
-
 def _check_folder(out: str) -> None:
     """Refuse a place that is no folder."""
     if "://" in out or out in ("", "-"):
@@ -209,15 +207,9 @@ class _Plot:
                 "--timeline: which setting beside today's? Name one with --setting N|NAME, or give "
                 "--slo for the one that is recommended"
             )
-        given = [
-            name
-            for name, value in (
-                ("--from", request.begin),
-                ("--for", request.length_ms),
-                ("--history", request.history),
-            )
-            if value is not None
-        ]
+        options = {"--from": request.begin, "--for": request.length_ms}
+        options |= {"--history": request.history}
+        given = [name for name, value in options.items() if value is not None]
         if given and not self.keys:
             raise UsageError(f"{given[0]} is for timelines: add --timeline NAMESPACE/HPA")
 
@@ -343,15 +335,13 @@ class _Plot:
             raise NothingToDrawError(
                 f"{name}: {names[chosen]} cannot be simulated for it: the setting does not fit"
             )
-        shown = [
-            Shown(
-                names[k],
-                AS_TODAY if k == TODAY_ID else word,
-                self._max_replicas(key, k),
-                self.specs.told([key], k) if k else "",
-            )
-            for k in ids
-        ]
+        shown = []
+        for k in ids:
+            most = None
+            with suppress(HpabatchError):  # the limit is only one more line
+                most = self.specs.under(key, k).max_replicas
+            told = self.specs.told([key], k) if k else ""
+            shown.append(Shown(names[k], AS_TODAY if k == TODAY_ID else word, most, told))
         return timeline_chart(
             points,
             name,
@@ -362,7 +352,6 @@ class _Plot:
         )
 
     def _trajectories(self, key: Key, ids: Sequence[int]) -> pl.DataFrame:
-        from hpabatch.history.reader import open_history
         from hpabatch.jobs.sweep import trajectories
 
         given = self.request.history
@@ -378,12 +367,6 @@ class _Plot:
             if given is not None:
                 raise
             raise HistoryError(f"{error} (--history says where the history is now)") from error
-
-    def _max_replicas(self, key: Key, chosen: int) -> int | None:
-        try:
-            return self.specs.under(key, chosen).max_replicas
-        except HpabatchError:  # the limit is only one more line
-            return None
 
 
 def _begin_ms(begin: str | None, end_ms: int) -> int | None:
@@ -409,7 +392,7 @@ def setting_id(result: SweepResult, text: str) -> int:
     wanted = " ".join(text.split())
     if wanted not in names:
         try:
-            wanted = parse_setting(wanted, _set_names(result)).name
+            wanted = parse_setting(wanted, list(sets_of(result))).name
         except SettingError as error:
             raise UsageError(f"--setting {text}: {error}") from error
     if wanted not in names:
@@ -418,9 +401,3 @@ def setting_id(result: SweepResult, text: str) -> int:
             f"{last + 1} settings are in settings.parquet)"
         )
     return int(names[wanted])
-
-
-def _set_names(result: SweepResult) -> list[str]:
-    from hpabatch.engine.advise.specs import sets_of
-
-    return list(sets_of(result))

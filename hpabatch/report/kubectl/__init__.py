@@ -1,1 +1,0 @@
-"""Output in the form of kubectl."""
