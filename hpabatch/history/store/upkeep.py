@@ -359,8 +359,7 @@ def migrate(
     if _same(old, new):
         raise UsageError(f"{old} cannot be migrated into itself; name a new folder")
     writer = open_writer(new)
-    # Other tables get a pod's target from `pods`.
-    tables = sorted(history.tables, key=lambda name: name != "pods")
+    tables = history.tables
     state = [f"{table} {digest}" for table, digest in sorted(history.digests().items())]
     digest = hashlib.sha256("\n".join(state).encode()).hexdigest()
     prefix = f"migrate/{digest[:12]}/"
