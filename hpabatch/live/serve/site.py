@@ -9,7 +9,7 @@ from typing import Final
 
 from hpabatch.cluster.apis.discovery import ClockSkew, Discovery
 from hpabatch.cluster.apis.metrics import Fetcher
-from hpabatch.cluster.apis.scales import ScaleBook, target_key
+from hpabatch.cluster.apis.scales import target_key
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.objects.decoders import BUILT_IN, HpaDecoder, PodDecoder, WorkloadDecoder
 from hpabatch.cluster.objects.objects import Decoder
@@ -77,9 +77,7 @@ class Site:
             cluster_wide=not namespaces,
         )  # fmt: skip
         self._discovery = discovery
-        self.feed = Feed(
-            self._inbox, lambda watched: ScaleBook(client, discovery, watched=watched), self._watch
-        )
+        self.feed = Feed(self._inbox, client, discovery, self._watch)
         self._failing: dict[str, str] = {}  # of this pass, and notes on items left out
         self._notes: tuple[str, ...] = ()
         self._skew = ClockSkew(client, lambda: self._inbox.behind_ms / 1000)

@@ -1,23 +1,32 @@
-"""The stream of changes: which scales go on, what is watched, when a target counts as not there."""
+"""The stream of changes: scales from watches and from requests, and when one is not there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import threading
+import time
+from collections.abc import Iterator
 
 import pytest
 
 from hpabatch.cluster.apis.discovery import Resource
-from hpabatch.cluster.apis.scales import ScaleBook
-from hpabatch.cluster.connection.client import ApiClient
+from hpabatch.cluster.connection.errors import Busy
 from hpabatch.cluster.objects.types import Change, HpaObject, Inbox, Kind, ScaleKey, ScaleObject
 from hpabatch.cluster.watch.feed import Feed
 from hpabatch.cluster.watch.watch import Watcher, WatchState
 from hpabatch.layout import codes
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.defaults import default_hpa
-from tests.cluster.asked import Kinds
+from tests.cluster.asked import Asked, Kinds
+from tests.cluster.wires import packed
 
 WEB = ScaleKey("apps", "Deployment", "shop", "web")
+MISSING = 'deployments/scale.apps "web" not found'
+SCALE = packed({"spec": {"replicas": 3}, "status": {"replicas": 2, "selector": "app=web"}})
+KINDS = Kinds(resources={("argoproj.io", "Rollout"): Resource("argoproj.io", "v1", "rollouts")})
+
+
+def path_of(name: str) -> str:
+    return f"/apis/argoproj.io/v1/namespaces/shop/rollouts/{name}/scale"
 
 
 class Watch(Watcher):
@@ -38,37 +47,28 @@ class Watch(Watcher):
         return True
 
 
-class Asked(ApiClient):
-    """Answers every request for a scale, and notes it."""
-
-    def __init__(self, asked: list[str]) -> None:
-        self.asked = asked
-
-    def get(self, path: str, *args: object, **kwargs: object) -> bytes:
-        self.asked.append(path)
-        return b'{"spec":{"replicas":3},"status":{"replicas":2,"selector":"app=web"}}'
-
-
 class Case:
     """A feed with an inbox to put changes into, and what was asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, workers: int = 8, deadline_s: float = 5.0) -> None:
         self.began: list[str] = []
-        self.asked: list[str] = []
+        self.replies: dict[str, object] = {path_of("web"): SCALE}
+        self.client = Asked(self.replies)  # type: ignore[arg-type]
         self.now = 1000
         self.inbox = Inbox(clock=lambda: self.now)
-        self.feed = Feed(self.inbox, self._book, self._watch)
+        self.feed = Feed(
+            self.inbox, self.client, KINDS, self._watch, workers=workers, deadline_s=deadline_s
+        )
         self.feed.start()
-
-    def _book(self, watched: Callable[[ScaleKey], bool]) -> ScaleBook:
-        kinds = Kinds(resources={("apps", "Rollout"): Resource("apps", "v1", "rollouts")})
-        return ScaleBook(Asked(self.asked), kinds, watched=watched)
 
     def _watch(self, group: str, resource: str) -> Watch:
         return Watch(f"{resource}.{group}" if group else resource, self.began)
 
-    def hpa(self, name: str = "web", kind: str = "Deployment", target: str = "web") -> None:
-        ref = {"apiVersion": "apps/v1", "kind": kind, "name": target}
+    def hpa(
+        self, name: str = "web", kind: str = "Deployment", target: str = "web", group: str = ""
+    ) -> None:
+        version = "argoproj.io/v1" if kind == "Rollout" else "apps/v1"
+        ref = {"apiVersion": group or version, "kind": kind, "name": target}
         document = {
             "apiVersion": "autoscaling/v2",
             "kind": "HorizontalPodAutoscaler",
@@ -81,6 +81,10 @@ class Case:
     def scale(self, key: ScaleKey = WEB, replicas: int = 2) -> None:
         self.inbox.put(Kind.scale, key, ScaleObject(key, replicas, replicas, "app=web"))
 
+    def told(self) -> list[tuple[str, object]]:
+        """Return target and size, or error, of each scale that is passed on."""
+        return [(change.key[-1], _said(change.thing)) for change in self.scales()]
+
     def scales(self) -> list[Change]:
         return [change for change in self.feed.cut().changes if change.kind is Kind.scale]
 
@@ -89,6 +93,10 @@ class Case:
             watch = self.feed.watches[name]
             assert isinstance(watch, Watch)
             watch.synced = True
+
+
+def _said(thing: object) -> object:
+    return (thing.error or thing.replicas) if isinstance(thing, ScaleObject) else None
 
 
 @pytest.fixture
@@ -135,25 +143,72 @@ def test_a_target_that_was_known_before_its_hpa_is_told_with_it(case: Case) -> N
 
 def test_a_target_is_not_missing_before_its_watch_has_listed(case: Case) -> None:
     case.hpa()
-    assert case.scales() == []
+    assert case.told() == []
     assert case.feed.read_scales() == 0
     case.listed()
-    (change,) = case.scales()
-    assert isinstance(change.thing, ScaleObject)
-    assert change.thing.code == codes.SCALE_GET_FAILED
-    assert "not found" in change.thing.error
-    assert case.asked == []
+    assert case.told() == [("web", MISSING)]
+    assert case.told() == []
+    case.scale(replicas=4)
+    assert case.told() == [("web", 4)]
+    case.inbox.put(Kind.scale, WEB, None)
+    assert case.told() == [("web", None), ("web", MISSING)]
+    assert case.client.paths == []
 
 
 def test_other_kinds_are_asked_for_and_told_when_they_change(case: Case) -> None:
     case.hpa(kind="Rollout")
+    assert case.told() == []
+    for reply, told in (
+        (SCALE, [("web", 3)]),
+        (SCALE, []),
+        (Busy("the server is busy", 503), [("web", "the server is busy")]),
+        (b"{", None),
+    ):
+        case.replies[path_of("web")] = reply
+        assert case.feed.read_scales() == 1
+        found = case.told()
+        assert found == told or str(found[0][1]).startswith("a scale of Rollout shop/web without")
+
+
+def test_no_such_kind_and_no_version(case: Case) -> None:
+    case.hpa("alien", "Sundial", "sun", group="v1")
+    case.hpa("wrong", target="none", group="a/b/c")
     case.feed.learn()
     assert case.feed.read_scales() == 1
-    (change,) = case.scales()
-    assert isinstance(change.thing, ScaleObject)
-    assert (change.thing.replicas, change.thing.status_replicas) == (3, 2)
-    case.feed.read_scales()
-    assert case.scales() == []
+    found = [change.thing for change in case.feed.cut().changes if change.kind is Kind.scale]
+    assert {(thing.error, thing.code) for thing in found if isinstance(thing, ScaleObject)} == {
+        ("unexpected GroupVersion string: a/b/c", codes.SCALE_BAD_VERSION),
+        ('no matches for kind "Sundial" in group ""', codes.SCALE_NO_RESOURCE),
+    }
+
+
+def test_one_that_hangs_is_an_error_and_whose_turn_never_came_stays_as_it_was() -> None:
+    case, release, until = Case(workers=1, deadline_s=0.5), threading.Event(), time.monotonic() + 60
+    case.replies[path_of("sol")] = SCALE
+    case.hpa("web", "Rollout")
+    case.hpa("sol", "Rollout", "sol")
+    told = dict(case.told())
+    # Again where the machine itself stood still until the deadline.
+    while told != {"web": 3, "sol": 3}:
+        assert time.monotonic() < until
+        case.feed.read_scales()
+        told |= dict(case.told())
+
+    def hang(timeout: float) -> bytes:
+        release.wait()
+        return b""
+
+    case.replies[path_of("sol")] = hang  # the first in their order
+    try:
+        late: list[tuple[str, object]] = []
+        while not late:
+            assert time.monotonic() < until
+            case.feed.read_scales()
+            late = case.told()
+        assert late == [("sol", "context deadline exceeded")]
+    finally:
+        release.set()
+        case.feed.stop()
 
 
 def test_an_hpa_that_goes_takes_its_target_with_it(case: Case) -> None:
