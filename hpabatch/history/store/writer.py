@@ -9,7 +9,6 @@ import hashlib
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -275,12 +274,9 @@ class _Building:
 
     def finish(self, storage: Storage, run: int) -> FileEntry:
         self.writer.close()
-        size = self.path.stat().st_size
-        starts = _group_starts(self.path)
-        footer = int.from_bytes(_tail(self.path, 8)[:4], "little") + 8
-        sha, sums = _digests(self.path, [*starts, size - footer])
-        footer_sha = hashlib.sha256(_tail(self.path, footer)).hexdigest()[:16]
-        ends = [*starts[1:], size - footer]
+        starts, data = _group_starts(self.path), memoryview(self.path.read_bytes())
+        footer = int.from_bytes(data[-8:-4], "little") + 8
+        ends, sha = [*starts[1:], len(data) - footer], hashlib.sha256(data).hexdigest()
         first = last = fetched = unfetched = None
         if self.times:
             times = pl.concat(self.times)
@@ -295,14 +291,12 @@ class _Building:
             day=self.partition.day,
             run=run,
             rows=self.rows,
-            bytes=size,
+            bytes=len(data),
             sha256=sha,
-            footer=(footer, footer_sha),
+            footer=(footer, hashlib.sha256(data[-footer:]).hexdigest()[:16]),
             groups=tuple(
-                (rows, end - start, checksum)
-                for rows, start, end, checksum in zip(
-                    self.group_rows, starts, ends, sums, strict=True
-                )
+                (rows, end - start, zlib.crc32(data[start:end]))
+                for rows, start, end in zip(self.group_rows, starts, ends, strict=True)
             ),
             places=_nested(self.places),
             first=first,
@@ -342,25 +336,3 @@ def _group_starts(path: Path) -> list[int]:
         offset = chunk.dictionary_page_offset
         starts.append(chunk.data_page_offset if offset is None else offset)
     return starts
-
-
-def _tail(path: Path, count: int) -> bytes:
-    with path.open("rb") as stream:
-        stream.seek(-count, 2)
-        return stream.read(count)
-
-
-def _digests(path: Path, bounds: Sequence[int]) -> tuple[str, list[int]]:
-    """Return a file's sha256, and the CRC-32 of the bytes between each two bounds."""
-    sha, sums = hashlib.sha256(), []
-    with path.open("rb") as stream:
-        sha.update(stream.read(bounds[0]))
-        for start, end in pairwise(bounds):
-            checksum, left = 0, end - start
-            while left and (part := stream.read(min(left, 1 << 20))):
-                sha.update(part)
-                checksum = zlib.crc32(part, checksum)
-                left -= len(part)
-            sums.append(checksum)
-        sha.update(stream.read())
-    return sha.hexdigest(), sums
