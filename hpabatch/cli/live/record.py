@@ -30,4 +30,4 @@ def record(request: RecordRequest) -> None:
     need_packages()
     from hpabatch.cli.live.run import run_live
 
-    run_live(request)
+    run_live(request.as_live(), compares=False)

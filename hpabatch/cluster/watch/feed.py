@@ -6,6 +6,7 @@ where there is one, otherwise from a request. Only the scales of targets are pas
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
@@ -43,7 +44,7 @@ class Cut(NamedTuple):
     now_ms: int
 
 
-class Feed:
+class Feed(ABC):
     """Changes of a cluster's HPAs, pods and scales. One thread calls it."""
 
     def __init__(
@@ -51,7 +52,6 @@ class Feed:
         inbox: Inbox,
         client: ApiClient,
         apis: Discovery,
-        watch: Callable[[str, str], Watcher],
         *,
         workers: int = 8,
         deadline_s: float = REFRESH_S,
@@ -60,11 +60,10 @@ class Feed:
 
         Args:
             client: sends requests for scales; several threads use it.
-            watch: makes the watch of a group ("" the core group) and resource.
             deadline_s: time limit of all requests for scales of a pass.
         """
         self.watches: dict[str, Watcher] = {}
-        self._inbox, self._client, self._apis, self._watch = inbox, client, apis, watch
+        self._inbox, self._client, self._apis = inbox, client, apis
         self._deadline_s = deadline_s
         self._pool: RequestPool[ScaleObject] = RequestPool(workers)
         self._turns: Turns[ScaleKey] = Turns()
@@ -76,13 +75,17 @@ class Feed:
         self._asked: dict[ScaleKey, ScaleObject] = {}  # from requests
         self._told: dict[ScaleKey, ScaleObject] = {}  # as last passed on
 
+    @abstractmethod
+    def _watch(self, group: str, resource: str) -> Watcher:
+        """Return the watch of a group ("" the core group) and resource."""
+
     def start(self) -> None:
         """Start the watches of HPAs and pods."""
         self._begin("autoscaling", HPAS)
         self._begin("", PODS)
 
     def end(self) -> None:
-        """End a running reading of scales soon; for any thread."""
+        """End running requests soon; for any thread."""
         self._pool.end()
 
     def stop(self) -> None:

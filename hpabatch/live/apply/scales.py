@@ -133,11 +133,6 @@ class ScaleWriter:
         outcome = Outcome.FAILED if error else Outcome.DONE
         return Written(outcome, error, uncertain, time.monotonic())
 
-    def annotation(self, key: ScaleKey) -> str | None:
-        """Return a target's annotation that can forbid writes (ApiError: see `errors`)."""
-        path = scale_path(self._apis, key).removesuffix("/scale")
-        return _annotation(self._get(path))
-
     def _tried(
         self, key: ScaleKey, before: int, after: int, scale: Json | None, puts: list[Json]
     ) -> tuple[str, bool]:
@@ -202,7 +197,8 @@ class ScaleWriter:
             found = self._get(path.removesuffix("/scale"))
             scale, value = _scale_of(found), _annotation(found)
         else:  # the annotation last: one that came before the scale would not be a conflict
-            scale, value = self._get(path), self.annotation(key)
+            scale = self._get(path)
+            value = _annotation(self._get(path.removesuffix("/scale")))
         if is_off(value):
             raise _NotSentError(Outcome.OFF, off_text("the target's", value))
         return scale

@@ -47,7 +47,7 @@ class Watch(Watcher):
         return True
 
 
-class Case:
+class Case(Feed):
     """A feed with an inbox to put changes into, and what was asked for."""
 
     def __init__(self, workers: int = 8, deadline_s: float = 5.0) -> None:
@@ -56,10 +56,8 @@ class Case:
         self.client = Asked(self.replies)  # type: ignore[arg-type]
         self.now = 1000
         self.inbox = Inbox(clock=lambda: self.now)
-        self.feed = Feed(
-            self.inbox, self.client, KINDS, self._watch, workers=workers, deadline_s=deadline_s
-        )
-        self.feed.start()
+        super().__init__(self.inbox, self.client, KINDS, workers=workers, deadline_s=deadline_s)
+        self.start()
 
     def _watch(self, group: str, resource: str) -> Watch:
         return Watch(f"{resource}.{group}" if group else resource, self.began)
@@ -86,11 +84,11 @@ class Case:
         return [(change.key[-1], _said(change.thing)) for change in self.scales()]
 
     def scales(self) -> list[Change]:
-        return [change for change in self.feed.cut().changes if change.kind is Kind.scale]
+        return [change for change in self.cut().changes if change.kind is Kind.scale]
 
     def listed(self) -> None:
         for name in ("deployments.apps",):
-            watch = self.feed.watches[name]
+            watch = self.watches[name]
             assert isinstance(watch, Watch)
             watch.synced = True
 
@@ -103,23 +101,23 @@ def _said(thing: object) -> object:
 def case() -> Iterator[Case]:
     found = Case()
     yield found
-    found.feed.stop()
+    found.stop()
 
 
 def test_workloads_are_watched_once_an_hpa_scales_their_kind(case: Case) -> None:
     assert case.began == ["horizontalpodautoscalers.autoscaling", "pods"]
     case.hpa()
     case.hpa("other", "StatefulSet")
-    case.feed.learn()
+    case.learn()
     assert case.began[2:] == ["deployments.apps", "statefulsets.apps"]
     case.hpa("third")
-    case.feed.cut()
+    case.cut()
     assert len(case.began) == 4
 
 
 def test_only_the_scales_of_targets_go_on(case: Case) -> None:
     case.hpa()
-    case.feed.learn()
+    case.learn()
     case.listed()
     case.scale()
     case.scale(WEB._replace(name="other"))
@@ -129,13 +127,13 @@ def test_only_the_scales_of_targets_go_on(case: Case) -> None:
 
 def test_a_target_that_was_known_before_its_hpa_is_told_with_it(case: Case) -> None:
     case.hpa("first", target="else")
-    case.feed.learn()
+    case.learn()
     case.listed()
     case.scale(replicas=7)
     assert all(change.key != WEB for change in case.scales())
     case.now += 50
     case.hpa()
-    cut = case.feed.cut()
+    cut = case.cut()
     told = [c for c in cut.changes if c.key == WEB]
     assert [c.thing.replicas for c in told if isinstance(c.thing, ScaleObject)] == [7]
     assert all(c.seen_ms < cut.now_ms for c in cut.changes)
@@ -144,7 +142,7 @@ def test_a_target_that_was_known_before_its_hpa_is_told_with_it(case: Case) -> N
 def test_a_target_is_not_missing_before_its_watch_has_listed(case: Case) -> None:
     case.hpa()
     assert case.told() == []
-    assert case.feed.read_scales() == 0
+    assert case.read_scales() == 0
     case.listed()
     assert case.told() == [("web", MISSING)]
     assert case.told() == []
@@ -165,7 +163,7 @@ def test_other_kinds_are_asked_for_and_told_when_they_change(case: Case) -> None
         (b"{", None),
     ):
         case.replies[path_of("web")] = reply
-        assert case.feed.read_scales() == 1
+        assert case.read_scales() == 1
         found = case.told()
         assert found == told or str(found[0][1]).startswith("a scale of Rollout shop/web without")
 
@@ -173,9 +171,9 @@ def test_other_kinds_are_asked_for_and_told_when_they_change(case: Case) -> None
 def test_no_such_kind_and_no_version(case: Case) -> None:
     case.hpa("alien", "Sundial", "sun", group="v1")
     case.hpa("wrong", target="none", group="a/b/c")
-    case.feed.learn()
-    assert case.feed.read_scales() == 1
-    found = [change.thing for change in case.feed.cut().changes if change.kind is Kind.scale]
+    case.learn()
+    assert case.read_scales() == 1
+    found = [change.thing for change in case.cut().changes if change.kind is Kind.scale]
     assert {(thing.error, thing.code) for thing in found if isinstance(thing, ScaleObject)} == {
         ("unexpected GroupVersion string: a/b/c", codes.SCALE_BAD_VERSION),
         ('no matches for kind "Sundial" in group ""', codes.SCALE_NO_RESOURCE),
@@ -191,7 +189,7 @@ def test_one_that_hangs_is_an_error_and_whose_turn_never_came_stays_as_it_was() 
     # Again where the machine itself stood still until the deadline.
     while told != {"web": 3, "sol": 3}:
         assert time.monotonic() < until
-        case.feed.read_scales()
+        case.read_scales()
         told |= dict(case.told())
 
     def hang(timeout: float) -> bytes:
@@ -203,22 +201,22 @@ def test_one_that_hangs_is_an_error_and_whose_turn_never_came_stays_as_it_was() 
         late: list[tuple[str, object]] = []
         while not late:
             assert time.monotonic() < until
-            case.feed.read_scales()
+            case.read_scales()
             late = case.told()
         assert late == [("sol", "context deadline exceeded")]
     finally:
         release.set()
-        case.feed.stop()
+        case.stop()
 
 
 def test_an_hpa_that_goes_takes_its_target_with_it(case: Case) -> None:
     case.hpa()
-    case.feed.learn()
+    case.learn()
     case.listed()
     case.scale()
     assert len(case.scales()) == 1
     case.inbox.put(Kind.hpa, ("shop", "web"), None)
-    gone = [c for c in case.feed.cut().changes if c.kind is Kind.scale]
+    gone = [c for c in case.cut().changes if c.kind is Kind.scale]
     assert [(c.key, c.thing) for c in gone] == [(WEB, None)]
     case.scale(replicas=9)
     assert case.scales() == []
