@@ -32,7 +32,7 @@ from hpabatch.history.store.catalog import (
     load_snapshot,
 )
 from hpabatch.history.store.storage import WORK, LocalStorage, Storage, open_storage
-from hpabatch.history.store.writer import Limits, Partition, checked_rows, split_places, write_run
+from hpabatch.history.store.writer import Partition, checked_rows, split_places, write_run
 
 # Rows (about 120 bytes each) in memory before files are written.
 BUFFER_ROWS = 1 << 20
@@ -47,11 +47,10 @@ class StoreWriter:
         snapshot: the newest state that this writer has seen.
     """
 
-    def __init__(self, storage: Storage, snapshot: Snapshot, limits: Limits | None = None) -> None:
+    def __init__(self, storage: Storage, snapshot: Snapshot) -> None:
         """Use `open_writer`."""
         self.storage = storage
         self.snapshot = snapshot
-        self.limits = limits
 
     def has_part(self, name: str) -> bool:
         """Whether a part of that name is committed in this writer's snapshot."""
@@ -204,12 +203,12 @@ class PartWriter:
         del frame
         self.dropped += dropped
         # To encode rows and to flush files keep a core and the disk busy: a few at a time.
-        folder, storage, limits = self._work(), self.store.storage, self.store.limits
+        folder, storage = self._work(), self.store.storage
         with ThreadPoolExecutor(_WRITERS) as pool:
             jobs = []
             for partition, rows in split_partitions(ordered, TABLES[table]):
                 pieces, run = split_places(rows, partition.spec), self._runs
-                jobs.append(pool.submit(write_run, pieces, partition, run, storage, folder, limits))
+                jobs.append(pool.submit(write_run, pieces, partition, run, storage, folder))
                 self._runs += 1
             for job in jobs:
                 self._entries += job.result()
@@ -221,14 +220,11 @@ class PartWriter:
         return self._folder
 
 
-def open_writer(
-    path: Path | str, *, limits: Limits | None = None, begin: bool = True
-) -> StoreWriter:
+def open_writer(path: Path | str, *, begin: bool = True) -> StoreWriter:
     """Open a store for writing; it is created in an absent or empty folder.
 
     Args:
         path: a folder, or a URL such as s3://bucket/history.
-        limits: sizes of files and row groups, for tests.
         begin: create it now; else the first part does, so that there is none if nothing comes.
 
     Raises:
@@ -241,8 +237,8 @@ def open_writer(
         _refuse_foreign(storage)
         if not begin and isinstance(storage, LocalStorage):
             storage.probe()
-            return StoreWriter(storage, snapshot, limits)
-    writer = StoreWriter(storage, snapshot, limits)
+            return StoreWriter(storage, snapshot)
+    writer = StoreWriter(storage, snapshot)
     writer.begin()
     return writer
 

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 import pyarrow as pa
@@ -126,18 +126,14 @@ def _arrow_schema(spec: Table) -> Any:
     return pa.schema(fields)
 
 
-MIN_GROUP_ROWS = 1 << 16
-MAX_GROUP_ROWS = 1 << 20
-MAX_FILE_ROWS = 1 << 22
 LEVEL = 3
 
 Piece = tuple[Place, pl.DataFrame]
 """Rows of one place."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Sizes of written files, in rows.
+class Limits(NamedTuple):
+    """Sizes of data files, in rows.
 
     Attributes:
         group_min: a row group is closed from this size on.
@@ -147,6 +143,9 @@ class Limits:
     group_min: int
     group_max: int
     file_max: int
+
+
+LIMITS = Limits(1 << 16, 1 << 20, 1 << 22)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +188,6 @@ def write_run(
     run: int,
     storage: Storage,
     folder: Path,
-    limits: Limits | None = None,
 ) -> list[FileEntry]:
     """Write sorted pieces as data files and put them in their place.
 
@@ -204,13 +202,12 @@ def write_run(
     Raises:
         UsageError: the files cannot be written.
     """
-    limits = limits or Limits(MIN_GROUP_ROWS, MAX_GROUP_ROWS, MAX_FILE_ROWS)
     entries: list[FileEntry] = []
     building: _Building | None = None
     try:
-        for group in _groups(pieces, limits):
+        for group in _groups(pieces):
             rows = sum(frame.height for _, frame in group)
-            if building is not None and building.rows + rows > limits.file_max:
+            if building is not None and building.rows + rows > LIMITS.file_max:
                 entries.append(building.finish(storage, run))
                 building = None
             if building is None:
@@ -227,20 +224,20 @@ def write_run(
     return entries
 
 
-def _groups(pieces: Iterable[Piece], limits: Limits) -> Iterator[list[Piece]]:
+def _groups(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
     group: list[Piece] = []
     rows = 0
     for place, frame in pieces:
-        if group and rows + frame.height > limits.group_max:
+        if group and rows + frame.height > LIMITS.group_max:
             yield group
             group, rows = [], 0
-        if frame.height > limits.group_max:
-            for part in frame.iter_slices(limits.group_max):
+        if frame.height > LIMITS.group_max:
+            for part in frame.iter_slices(LIMITS.group_max):
                 yield [(place, part)]
             continue
         group.append((place, frame))
         rows += frame.height
-        if rows >= limits.group_min:
+        if rows >= LIMITS.group_min:
             yield group
             group, rows = [], 0
     if group:

@@ -26,7 +26,7 @@ from hpabatch.history.store.catalog import LogEntry, entry_name, load_snapshot, 
 from hpabatch.history.store.storage import LocalStorage, is_folder
 from hpabatch.history.store.upkeep import check_history, compact
 from hpabatch.history.store.writer import Limits
-from tests.history.frames import ROWS, frame, minute, write_all
+from tests.history.frames import ROWS, frame, limited, minute, write_all
 
 
 def fill(folder: Path) -> Path:
@@ -399,7 +399,7 @@ def test_reading_errors_of_the_disk_are_sentences(
 def test_more_files_than_may_be_open_are_read_and_compacted(tmp_path: Path) -> None:
     rows = frame("pod_metrics").select(pl.exclude("ts")).head(1)
     many = rows.join(pl.DataFrame({"ts": [minute(number) for number in range(160)]}), how="cross")
-    with open_writer(tmp_path, limits=Limits(1, 1, 1)).part() as part:
+    with limited(Limits(1, 1, 1)), open_writer(tmp_path).part() as part:
         part.add("pod_metrics", many.with_columns(pl.col("ts").cast(TIME)))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     opened = len(os.listdir("/proc/self/fd"))
