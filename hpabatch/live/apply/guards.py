@@ -174,7 +174,7 @@ class Gate:
         if not why and self._clock() >= self._until:
             why = f"writes of a pass begin within {self._longest_s:g} s, and others came first"
         if why:
-            return Written(Outcome.WAITS, f"hpabatch: waits: {why}", ended_s=time.monotonic())
+            return Written(Outcome.WAITS, f"hpabatch: waits: {why}")
         return write(change)
 
 
