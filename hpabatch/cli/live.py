@@ -89,4 +89,4 @@ def record(request: RecordRequest) -> None:
     _need_packages()
     from hpabatch.cli.live_run import run_live
 
-    run_live(request)
+    run_live(request.as_live(), compares=False)

@@ -8,8 +8,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -22,12 +22,13 @@ from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.connect import Connection, connect
 from hpabatch.cluster.connection.errors import ApiError, Refused
 from hpabatch.cluster.objects.types import HpaObject, clock_ms
+from hpabatch.cluster.watch.site import Site
 from hpabatch.errors import EXIT_REFUSED, UnreadableError, UsageError
 from hpabatch.live.apply.applier import Applier
 from hpabatch.live.apply.rivals import PROBE
 from hpabatch.live.apply.setup import Place, make_applier, read_documents
-from hpabatch.live.loop.request import LiveRequest, WatchRequest
-from hpabatch.live.loop.run import Loop, LoopOptions, longest_wait_s
+from hpabatch.live.loop.request import LiveRequest
+from hpabatch.live.loop.run import Loop, longest_wait_s
 from hpabatch.live.loop.setup import Settings, log_file, settle, state_file
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.memory import Saved, load
@@ -37,7 +38,6 @@ from hpabatch.live.record.recorder import Recorder
 from hpabatch.live.serve.exporter import Exporter
 from hpabatch.live.serve.log import LineLog
 from hpabatch.live.serve.server import Health, MetricsServer
-from hpabatch.live.serve.site import Site
 from hpabatch.model.printable import encodable, printable
 from hpabatch.report.live import LiveHpa
 
@@ -46,11 +46,15 @@ _ONCE_WAITS_S = 60.0
 _END_S = 5.0
 
 
-def run_live(request: WatchRequest, form: str = "table") -> None:
-    """Run until SIGINT or SIGTERM, or for one pass, which is printed in that form."""
+def run_live(request: LiveRequest, form: str = "table", *, compares: bool = True) -> None:
+    """Run until SIGINT or SIGTERM, or for one pass, which is printed in that form.
+
+    Args:
+        compares: decisions are told beside those of the cluster's own controller.
+    """
     with ExitStack() as stack:
-        run = _Run(request, stack)
-        if isinstance(request, LiveRequest) and request.once:
+        run = _Run(request, stack, compares)
+        if request.once:
             run.one_pass(form)
         else:
             try:
@@ -62,10 +66,8 @@ def run_live(request: WatchRequest, form: str = "table") -> None:
 class _Run:
     """Everything of one run; what it opens is closed by `stack`."""
 
-    def __init__(self, request: WatchRequest, stack: ExitStack) -> None:
-        self.request = request
-        self.live = request if isinstance(request, LiveRequest) else None
-        self.applies = request if isinstance(request, LiveRequest) and request.apply else None
+    def __init__(self, request: LiveRequest, stack: ExitStack, compares: bool) -> None:
+        self.request, self.compares = request, compares
         kubeconfig = None if request.kubeconfig is None else Path(request.kubeconfig)
 
         def make() -> Connection:
@@ -91,18 +93,13 @@ class _Run:
             request.k8s, request.feature_gates, request.flag, version, seen, request.every_ms
         )
         self.log = LineLog(
-            sys.stdout if self.live is not None and not self.live.once else sys.stderr,
+            sys.stdout if compares and not request.once else sys.stderr,
             self.cluster,
             as_json=request.log_format == "json",
-            compares=self.applies is None,
+            compares=not request.apply,
         )
         self.connect, self.discovery = make, discovery
-        # The HPAs of --manifests; None: those of the cluster are decided.
-        self.own: list[HpaObject] | None = None
-        if self.live is not None and self.live.manifests:
-            self.own = read_documents(
-                self.live.manifests, self.settings.profile, connection.namespace, request.namespace
-            )
+        self.own = self._documents(connection.namespace)
         self.site: Site = Site(
             self.client,
             discovery,
@@ -117,7 +114,7 @@ class _Run:
 
     def one_pass(self, form: str) -> None:
         """Make one pass and print it."""
-        loop = Loop(self.site, self._decider(None), self._shadow(), self._options(None))
+        loop = self._loop(self._decider(None), None)
         self.site.start()
         missing = loop.wait_until_listed(threading.Event(), _ONCE_WAITS_S)
         if missing:
@@ -143,18 +140,16 @@ class _Run:
         path = self._state_path()
         recorder = self._recorder()
         decider = self._decider(self._saved(path, recorder))
-        shadow = self._shadow()
         exporter, health = self._exporter()
         applier = self._applier(decider)
-        options = replace(
-            self._options(path), log=self.log, exporter=exporter, health=health,
-            recorder=recorder, tells_decisions=self.live is not None, applier=applier,
+        loop = self._loop(
+            decider, path, log=self.log, exporter=exporter, health=health,
+            recorder=recorder, tells_decisions=self.compares, applier=applier,
         )  # fmt: skip
-        loop = Loop(self.site, decider, shadow, options)
         try:
             with _until_signal(stop, self.site.end):
                 self._say_start(path)
-                if self.live is not None:
+                if self.compares:
                     tell_compiling("replay_newest")
                 self.site.start()
                 if applier is not None:
@@ -177,28 +172,40 @@ class _Run:
             f"rules of {settings.profile.name} for {settings.k8s}",
             f"flags {settings.flags_source}",
             f"a pass every {every:g} s",
+            self._does(),
         ]
-        if self.applies is None:
-            parts.append("changes nothing")
-        else:
-            whose = "own documents" if self.applies.manifests else "the cluster's HPAs"
-            dry = ", with server-side dry run" if self.applies.dry_run else ""
-            parts.append(f"scales targets of {whose}{dry}")
         if path is not None:
             parts.append(f"state in {path}")
-        if self.request.store:
-            parts.append(f"records to {self.request.store}")
+        if self.request.record:
+            parts.append(f"records to {self.request.record}")
         self.log.say("start", "; ".join(parts))
+
+    def _does(self) -> str:
+        request = self.request
+        if not request.apply:
+            return "changes nothing"
+        whose = "own documents" if request.manifests else "the cluster's HPAs"
+        dry = ", with server-side dry run" if request.dry_run else ""
+        return f"scales targets of {whose}{dry}"
+
+    def _documents(self, namespace: str) -> list[HpaObject] | None:
+        """Return the HPAs of --manifests, None: those of the cluster are decided."""
+        request = self.request
+        if not request.manifests:
+            return None
+        return read_documents(
+            request.manifests, self.settings.profile, namespace, request.namespace
+        )
 
     def _applier(self, decider: Decider) -> Applier | None:
         """Return the applier, None without --apply: then nothing can be written."""
-        request = self.applies
-        if request is None:
+        request = self.request
+        if not request.apply:
             return None
         log, server = request.apply_log, self.client.connection.server
         place = Place(
             connect=self.connect, discovery=self.discovery, cluster=self.cluster,
-            namespace=self._own_namespace(request),
+            namespace=self._own_namespace,
             log=log_file(os.environ, self.cluster, server) if log is None else Path(log),
             period_s=self.settings.flags.sync_period_ms / 1000,
             hpas=self.site, skew_s=self.site.clock_skew_s,
@@ -206,22 +213,25 @@ class _Run:
         documents = None if self.own is None else self.site
         return make_applier(request, place, decider, documents, self.log.say, self.stack)
 
-    def _options(self, state: Path | None) -> LoopOptions:
-        own = None if self.applies is None else (self._own_namespace(self.applies), PROBE)
-        return LoopOptions(
-            self.settings.flags.sync_period_ms, self.settings.k8s, state, self._state_of(), own
-        )
+    def _loop(self, decider: Decider, state: Path | None, **consumers: Any) -> Loop:
+        own = (self._own_namespace, PROBE) if self.request.apply else None
+        period_ms = self.settings.flags.sync_period_ms
+        return Loop(
+            self.site, decider, Shadow(_GRACE_PERIODS * period_ms), period_ms, self.settings.k8s,
+            state, self._state_of(), own, **consumers,
+        )  # fmt: skip
 
-    def _own_namespace(self, request: LiveRequest) -> str:
-        return request.own_namespace or self.client.connection.namespace
+    @property
+    def _own_namespace(self) -> str:
+        return self.request.own_namespace or self.client.connection.namespace
 
     def _state_of(self) -> str:
         """Return what a state belongs to: of another cluster or version it is of no use."""
         return f"{self.cluster} under the rules of {self.settings.profile.name}"
 
     def _state_path(self) -> Path | None:
-        request = self.live
-        if request is None or request.stateless or request.once:
+        request = self.request
+        if request.stateless or request.once:
             return None
         if request.state is not None:
             return Path(request.state)
@@ -229,7 +239,7 @@ class _Run:
 
     def _saved(self, path: Path | None, recorder: Recorder | None) -> Saved | None:
         """Return what an earlier loop remembered, if that is not too old and was recorded whole."""
-        if path is None or self.live is None:
+        if path is None:
             return None
         try:
             saved = load(path, self._state_of())
@@ -239,7 +249,7 @@ class _Run:
         if saved is None:
             return None
         age_ms = clock_ms() - saved.saved_ms
-        if not 0 <= age_ms <= self.live.state_max_age_ms:
+        if not 0 <= age_ms <= self.request.state_max_age_ms:
             self.log.say("note", f"the state in {path} is {age_ms // 1000} s old and not taken up")
             return None
         if recorder is not None and recorder.resumed_ms != saved.saved_ms:
@@ -252,21 +262,17 @@ class _Run:
         return saved
 
     def _decider(self, saved: Saved | None) -> Decider:
-        follows = self.live is not None and (self.live.follow or self.live.apply)
+        follows = self.request.follow or self.request.apply
         return Decider(self.settings.profile, self.settings.flags, saved, follows=follows)
-
-    def _shadow(self) -> Shadow:
-        return Shadow(_GRACE_PERIODS * self.settings.flags.sync_period_ms)
 
     def _exporter(self) -> tuple[Exporter | None, Health | None]:
         """Return the exporter and the health that an endpoint serves, None without one."""
         if self.request.metrics_addr is None:
             return None, None
-        dry_run = self.live is not None and self.live.dry_run
         exporter = Exporter(
             self.settings.profile,
             self.cluster,
-            dry_run=dry_run,
+            dry_run=self.request.dry_run,
             watches=self.site.states,
             requests=self.client.requests.snapshot,
             clock_skew_s=self.site.clock_skew_s,
@@ -280,10 +286,10 @@ class _Run:
         return exporter, health
 
     def _recorder(self) -> Recorder | None:
-        if self.request.store is None:
+        if self.request.record is None:
             return None
         recorder = Recorder(
-            self.request.store,
+            self.request.record,
             self.cluster,
             segment_s=self.request.segment_ms / 1000,
             say=lambda text: self.log.say("note", text),
@@ -334,8 +340,13 @@ def _until_signal(stop: threading.Event, then: Callable[[], None]) -> Iterator[N
 def _print(comparison: Comparison, form: str, k8s: str, cluster: str, with_namespace: bool) -> None:
     from hpabatch.report.live import LivePass
 
+    hpas, now_ms = _live_hpas(comparison), comparison.result.now_ms
+    show_report(LivePass(hpas, now_ms, k8s, cluster, with_namespace), form)
+
+
+def _live_hpas(comparison: Comparison) -> list[LiveHpa]:
     result = comparison.result
-    hpas = [
+    return [
         LiveHpa(
             document=result.document(h),
             desired=int(result.decisions.desired[h]) if result.decided[h] else None,
@@ -345,4 +356,3 @@ def _print(comparison: Comparison, form: str, k8s: str, cluster: str, with_names
         )
         for h, theirs in enumerate(result.theirs_desired.tolist())
     ]
-    show_report(LivePass(hpas, result.now_ms, k8s, cluster, with_namespace), form)

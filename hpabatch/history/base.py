@@ -209,8 +209,7 @@ class History(ABC):
         """Return the number of rows of each place: cluster, namespace, place, day, rows.
 
         Namespace and place are null for a table without namespaces, `day` for one that is not
-        split by day. Rows are an upper bound where later parts replaced rows of earlier ones (a
-        place without target, in `pod_states` and `pod_requests`, may then have none left).
+        split by day. Rows are an upper bound where later parts replaced rows of earlier ones.
         Sorted, nulls first.
 
         Raises:

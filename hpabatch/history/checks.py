@@ -142,10 +142,6 @@ YEAR_2100_MS = 4_102_444_800_000
 _NAMES = ("namespace", "name", "target", "pod", "container", "metric", "uid", "ts")
 
 
-OWNED = ("pod_requests", "pod_states")
-"""Tables whose target is the pod's: a writer finds it in `pods` where a row leaves it out."""
-
-
 def check_columns(found: Sequence[str], table: Table, where: str) -> list[str]:
     """Refuse missing required columns; return a warning for unregistered columns.
 
@@ -193,36 +189,11 @@ def order_rows(frame: pl.DataFrame, table: Table) -> tuple[pl.DataFrame, int]:
 
     Returns the frame and how many rows were dropped. A frame in order is returned as it is: the
     test is one pass over neighbours, a sort is many.
-
-    In the tables of `OWNED` a row without target is replaced by one with a target and otherwise
-    the same key: the same row, written again when its pod was known.
     """
-    ordered = frame
-    if not strictly_increasing(frame, table.key):
-        ordered = frame.unique(subset=list(table.key), keep="last", maintain_order=True)
-        ordered = ordered.sort(table.key)
-    if table.name in OWNED:
-        ordered = without_replaced(ordered, ordered, table)
-    return ordered, frame.height - ordered.height
-
-
-def without_replaced(frame: pl.DataFrame, others: pl.DataFrame, table: Table) -> pl.DataFrame:
-    """Return rows without those that lack a target where a row of `others` has one.
-
-    Args:
-        frame: rows of a table of `OWNED`; the key's columns at least.
-        others: the key's columns of other rows, or of the same.
-        table: which table.
-    """
-    bare = (frame["target"] == "").any()
-    named = others.filter(pl.col("target") != "") if bare else others.clear()
-    if named.is_empty():
-        return frame
-    identity = [name for name in table.key if name != "target"]
-    known = named.select(identity).unique().with_columns(target=pl.lit(""))
-    kept = frame.join(known, on=table.key, how="anti", maintain_order="left")
-    # The same object where nothing is removed: `verify` relies on that.
-    return frame if kept.height == frame.height else kept
+    if strictly_increasing(frame, table.key):
+        return frame, 0
+    ordered = frame.unique(subset=list(table.key), keep="last", maintain_order=True)
+    return ordered.sort(table.key), frame.height - ordered.height
 
 
 def check_validity(hpas: pl.DataFrame, where: str) -> None:

@@ -120,6 +120,18 @@ def json_column(name: str, doc: str, *, kind: str = "object", optional: bool = F
     return Column(name, TEXT, doc, nullable=optional, optional=optional, json=kind)
 
 
+def choice_column(name: str, doc: str, *values: str, nullable: bool = False) -> Column:
+    """Return a string column that holds one of some values."""
+    return Column(name, TEXT, doc, nullable=nullable, values=values)
+
+
+def number_column(
+    name: str, doc: str, unit: str = "", *, optional: bool = True, minimum: int | None = 0
+) -> Column:
+    """Return a column of whole numbers; `optional`: it may be missing, or null in some rows."""
+    return Column(name, INT, doc, unit, nullable=optional, optional=optional, minimum=minimum)
+
+
 def truth_column(name: str, doc: str) -> Column:
     """Return a Boolean column."""
     return Column(name, BOOL, doc)

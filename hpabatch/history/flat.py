@@ -14,7 +14,6 @@ import polars as pl
 
 from hpabatch.history.base import SIZES, SPANS, Days, History, Wanted
 from hpabatch.history.checks import (
-    OWNED,
     check_columns,
     conform,
     order_rows,
@@ -204,15 +203,11 @@ class FlatHistory(History):
     ) -> pl.DataFrame:
         """Return selected rows of a table that is too large to keep."""
         survey = self._survey(spec)
-        # Whether a row without target counts depends on those with one: see `order_rows`.
-        bare = spec.name in OWNED and any(name == "" for _, name in places or ())
-        among = None if bare else places
         held = survey.held.filter(pl.col("cluster") == cluster)
-        if among is not None:
-            held = _of_places(held, "place", among)
-        as_it_is = survey.is_ordered and spec.name not in OWNED
+        if places is not None:
+            held = _of_places(held, "place", places)
         # (a file without any wanted column has rows all the same: one of the key tells how many)
-        key = spec.key[:1] if as_it_is else spec.key
+        key = spec.key[:1] if survey.is_ordered else spec.key
         needed = [name for name in spec.names if name in wanted or name in key]
         parts = [empty_frame(spec.name).select(needed)]
         for number, first, since, end, until, rows in _joined_spans(held).iter_rows():
@@ -224,22 +219,18 @@ class FlatHistory(History):
                 _filters,
                 spec,
                 cluster=None if alone else cluster,
-                places=None if alone else among,
+                places=None if alone else places,
                 days=None if inside else days,
             )
             found = self._file(
                 spec, self.files[spec.name][number], names, filters, (first, end - first)
             )
-            if not alone and among is not None:
-                found = _of_places(found, spec.place, among)
+            if not alone and places is not None:
+                found = _of_places(found, spec.place, places)
             parts.append(found.select(needed))
         frame = pl.concat(parts)
-        if as_it_is:
+        if survey.is_ordered:
             return frame.select(wanted)
-        if bare and places is not None:
-            frame, dropped = order_rows(frame, spec)
-            self._warn_of_dropped(spec, dropped)
-            frame = _of_places(frame, spec.place, places)
         ordered, dropped = order_rows(frame, spec)
         self._warn_of_dropped(spec, dropped)
         return ordered.select(wanted)

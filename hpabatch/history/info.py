@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import polars as pl
 
@@ -95,9 +94,24 @@ def describe_history(history: History) -> HistoryInfo:
         HistoryError: a table cannot be read.
     """
     if isinstance(history, StoreHistory):
-        return _with_provenance(_describe_store(history), history)
-    assert isinstance(history, FlatHistory)
-    return _with_provenance(_describe_flat(history), history)
+        found = _tables_of_store(history)
+        versions, parts = {str(SCHEMA_VERSION)}, len(history.snapshot.parts)
+        clusters = {file.cluster for file in history.snapshot.files}
+    else:
+        assert isinstance(history, FlatHistory)
+        found, parts = _tables_of_flat(history), 0
+        versions = {one for table in history.files for one in history.versions(table)}
+        clusters = {c for table in history.files for c in history.sizes(table)["cluster"]}
+    info = HistoryInfo(
+        location=history.location,
+        layout="store" if isinstance(history, StoreHistory) else "flat",
+        schema=", ".join(sorted(versions)),
+        clusters=tuple(sorted(clusters)),
+        parts=parts,
+        tables=pl.DataFrame(found, schema=_TABLES, orient="row"),
+        problems=(*history.warnings, *_unnamed(history)),
+    )
+    return _with_provenance(info, history)
 
 
 def _with_provenance(info: HistoryInfo, history: History) -> HistoryInfo:
@@ -120,33 +134,37 @@ def _hpas(names: Sequence[Named], *, clusters: bool) -> str:
     return f"{len(names)} HPA{'s' * (len(names) > 1)}: {', '.join(shown)}{more}"
 
 
-def _describe_store(history: StoreHistory) -> HistoryInfo:
-    rows = []
+_Row = tuple[str, int, int, int, datetime | None, datetime | None]
+
+
+def _tables_of_store(history: StoreHistory) -> list[_Row]:
+    found = []
     for table in history.tables:
         files = [file for file in history.snapshot.files if file.table == table]
-        rows.append(
-            {
-                "table": table,
-                "rows": sum(file.rows for file in files),
-                "bytes": sum(file.bytes for file in files),
-                "files": len(files),
-                "first": _time(min((f.first for f in files if f.first is not None), default=None)),
-                "last": _time(max((f.last for f in files if f.last is not None), default=None)),
-            }
+        first = min((f.first for f in files if f.first is not None), default=None)
+        last = max((f.last for f in files if f.last is not None), default=None)
+        rows, size = sum(file.rows for file in files), sum(file.bytes for file in files)
+        found.append((table, rows, size, len(files), _time(first), _time(last)))
+    return found
+
+
+def _tables_of_flat(history: FlatHistory) -> list[_Row]:
+    return [
+        (
+            table,
+            int(history.sizes(table)["rows"].sum()),
+            sum(file.stat().st_size for file in files),
+            len(files),
+            *history.times(table),
         )
-    return HistoryInfo(
-        location=history.location,
-        layout="store",
-        schema=str(SCHEMA_VERSION),
-        clusters=tuple(sorted({file.cluster for file in history.snapshot.files})),
-        parts=len(history.snapshot.parts),
-        tables=pl.DataFrame(rows, schema=_TABLES),
-        problems=(*history.warnings, *_unnamed(history)),
-    )
+        for table, files in history.files.items()
+    ]
 
 
-def _unnamed(history: StoreHistory) -> list[str]:
-    """Return problems of objects in the store's place that no commit names."""
+def _unnamed(history: History) -> list[str]:
+    """Return problems of objects in a store's place that no commit names."""
+    if not isinstance(history, StoreHistory):
+        return []
     listed = {item.name: item.size for item in history.storage.names("")}
     named = {file.path for file in history.snapshot.files}
     left = [n for n in listed if n not in named and is_ours(n)]
@@ -165,34 +183,6 @@ def _unnamed(history: StoreHistory) -> list[str]:
     if strange:
         problems.append(f"{strange[0]} is not part of the store and is ignored")
     return problems
-
-
-def _describe_flat(history: FlatHistory) -> HistoryInfo:
-    rows, clusters, versions = [], set(), set()
-    for table, files in history.files.items():
-        sizes = history.sizes(table)
-        clusters.update(sizes["cluster"].to_list())
-        versions.update(history.versions(table))
-        first, last = history.times(table)
-        rows.append(
-            {
-                "table": table,
-                "rows": int(sizes["rows"].sum()),
-                "bytes": sum(Path(file).stat().st_size for file in files),
-                "files": len(files),
-                "first": first,
-                "last": last,
-            }
-        )
-    return HistoryInfo(
-        location=history.location,
-        layout="flat",
-        schema=", ".join(sorted(versions)),
-        clusters=tuple(sorted(clusters)),
-        parts=0,
-        tables=pl.DataFrame(rows, schema=_TABLES),
-        problems=tuple(history.warnings),
-    )
 
 
 def _time(ms: int | None) -> datetime | None:

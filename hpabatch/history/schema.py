@@ -24,8 +24,10 @@ from hpabatch.history.columns import (
     Column,
     Table,
     amount_column,
+    choice_column,
     default_text_column,
     json_column,
+    number_column,
     replicas_column,
     text_column,
     time_column,
@@ -48,14 +50,7 @@ HPAS = Table(
             "annotations", "annotations as a JSON object; null: not recorded", optional=True
         ),
         time_column("created", "metadata.creationTimestamp", nullable=True, optional=True),
-        Column(
-            "generation",
-            INT,
-            "metadata.generation; null: not recorded",
-            nullable=True,
-            optional=True,
-            minimum=0,
-        ),
+        number_column("generation", "metadata.generation; null: not recorded"),
     ),
     key=("cluster", "namespace", "name", "uid", "valid_from"),
     needed_by=("replay",),
@@ -120,12 +115,8 @@ HPA_STATUS = Table(
         time_column(
             "last_scale_time", "status.lastScaleTime; null: never", nullable=True, optional=True
         ),
-        Column(
-            "observed_generation",
-            INT,
-            "status.observedGeneration; null: unset",
-            nullable=True,
-            optional=True,
+        number_column(
+            "observed_generation", "status.observedGeneration; null: unset", minimum=None
         ),
     ),
     key=("cluster", "namespace", "name", "uid", "ts"),
@@ -139,14 +130,15 @@ METRIC_FETCHES = Table(
         CLUSTER,
         NAMESPACE,
         text_column("name", "name of the HPA"),
-        Column("metric_index", INT, "place of the metric in the spec's list, from 0", minimum=0),
+        number_column(
+            "metric_index", "place of the metric in the spec's list, from 0", optional=False
+        ),
         time_column("ts", "time of the response, which holds until the next one"),
-        Column(
+        choice_column(
             "answer",
-            TEXT,
             "ok: values as recorded in the metric tables; empty: a list without items; error: the "
             "request failed",
-            values=("ok", "empty", "error"),
+            *("ok", "empty", "error"),
         ),
         text_column("error", "the error message; null: none", nullable=True, optional=True),
     ),
@@ -160,11 +152,10 @@ CONTROLLER = Table(
     (
         CLUSTER,
         time_column("ts", "when it was seen"),
-        Column(
+        choice_column(
             "event",
-            TEXT,
             "start: a process took over and its windows were empty; observed: flags were read",
-            values=("start", "observed"),
+            *("start", "observed"),
         ),
         text_column(
             "version", "Kubernetes version; null: not recorded", nullable=True, optional=True
@@ -184,23 +175,8 @@ PASSES = Table(
         text_column(
             "k8s", "version whose rules it used; null: not stated", nullable=True, optional=True
         ),
-        Column(
-            "hpas",
-            INT,
-            "number of decided HPAs; null: not stated",
-            nullable=True,
-            optional=True,
-            minimum=0,
-        ),
-        Column(
-            "duration_ms",
-            INT,
-            "duration of the pass; null: not stated",
-            "ms",
-            nullable=True,
-            optional=True,
-            minimum=0,
-        ),
+        number_column("hpas", "number of decided HPAs; null: not stated"),
+        number_column("duration_ms", "duration of the pass; null: not stated", "ms"),
     ),
     key=("cluster", "ts"),
     day="ts",
@@ -278,14 +254,10 @@ FETCHED_AT = time_column(
     nullable=True,
     optional=True,
 )
-WINDOW = Column(
+WINDOW = number_column(
     "window_ms",
-    INT,
     "length of the interval that the sample is averaged over; null: the API gave none",
     "ms",
-    nullable=True,
-    optional=True,
-    minimum=0,
 )
 VALUE = Column(
     "value_milli",
@@ -447,14 +419,13 @@ POD_REQUESTS = Table(
             nullable=True,
             fill="",
         ),
-        Column(
+        choice_column(
             "kind",
-            TEXT,
             "app; sidecar (init container with restartPolicy Always); init; pod "
             "(spec.resources); overhead (spec.overhead)",
-            values=("app", "sidecar", "init", "pod", "overhead"),
+            *("app", "sidecar", "init", "pod", "overhead"),
         ),
-        Column("index", INT, "place in the pod spec's own list, from 0", minimum=0),
+        number_column("index", "place in the pod spec's own list, from 0", optional=False),
         time_column("valid_from", "since when: the pod's creation, or a resize in place"),
         amount_column("cpu_milli", "cpu request; null: none set", "milli", maximum=CPU_MILLI_MAX),
         amount_column(
@@ -486,18 +457,14 @@ POD_STATES = Table(
         TARGET_OF_POD,
         UID,
         time_column("ts", "when the change was seen"),
-        Column(
-            "phase",
-            TEXT,
-            "status.phase",
-            values=("Pending", "Running", "Succeeded", "Failed", "Unknown", ""),
+        choice_column(
+            *("phase", "status.phase", "Pending", "Running", "Succeeded", "Failed", "Unknown", "")
         ),
-        Column(
+        choice_column(
             "ready",
-            TEXT,
             "status of the Ready condition; null: the pod has no such condition",
+            *("True", "False", "Unknown"),
             nullable=True,
-            values=("True", "False", "Unknown"),
         ),
         time_column(
             "last_transition",

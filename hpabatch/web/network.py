@@ -94,7 +94,7 @@ class Network(httpcore2.NetworkBackend):
         Args:
             seconds: after which its waits end with httpx2.ReadTimeout.
             fence: of its bytes.
-            sockets: receives the connections that the request opens.
+            sockets: receives the connections of the request.
         """
         self._own.sending = _Sending(time.monotonic() + seconds, fence, sockets)
         try:
@@ -127,11 +127,13 @@ class Network(httpcore2.NetworkBackend):
         left = max(sending.until - time.monotonic(), 0.001)
         return left if timeout is None else min(timeout, left)
 
-    def check(self, buffer: bytes) -> None:
+    def check(self, buffer: bytes, opened: socket.socket) -> None:
         """Raise an error unless this thread may send these bytes now."""
         sending = self._sending()
         if sending is None:
             raise AssertionError("bytes leave only inside a request that was announced")
+        if sending.sockets is not None:  # it may have been opened by another request
+            sending.sockets.add(opened)
         sending.fence(buffer)
 
     def note(self, opened: socket.socket) -> None:
@@ -157,7 +159,7 @@ class _Stream(httpcore2.NetworkStream):
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         if buffer:
-            self._network.check(buffer)
+            self._network.check(buffer, self._inner.get_extra_info("socket"))
             self._inner.write(buffer, self._network.left(timeout))
 
     def close(self) -> None:

@@ -169,8 +169,7 @@ def test_a_watch_tells_and_keeps_nothing_of_it(tmp_path: Path) -> None:
             wire.event("ADDED", {"metadata": {"name": "a", "uid": TOKEN}, "broken": TOKEN})
         wire.end()
 
-    with watched(tmp_path, script) as run:
-        run.client.connection.secrets.note(f"Bearer {TOKEN}")
+    with watched(tmp_path, script, user={"token": TOKEN}) as run:
         run.wait(lambda: "no: ***" in run.watcher.state.last_error)
         run.wait(lambda: any("unknown type" in one for one in run.watcher.wrong.values()))
         for text in [*run.watcher.wrong.values(), run.watcher.state.last_error]:

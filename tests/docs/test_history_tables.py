@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.history_tables import with_tables
 from hpabatch.history.schema import SCHEMA_KEY, SCHEMA_VERSION, TABLE_KEY
-from hpabatch.history.store.writer import MAX_FILE_ROWS, MAX_GROUP_ROWS, MIN_GROUP_ROWS
+from hpabatch.history.store.writer import LIMITS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "history.md").read_text()
 
@@ -14,7 +14,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "history.md").read_text()
 def test_the_page_is_up_to_date() -> None:
     assert with_tables(PAGE) == PAGE, "run: python -m benchmarks.history_tables docs/history.md"
     assert f"Schema version {SCHEMA_VERSION}." in PAGE
-    for value in (MIN_GROUP_ROWS, MAX_GROUP_ROWS, MAX_FILE_ROWS):
+    for value in LIMITS:
         assert f"{value:,}" in PAGE
     assert f"`{SCHEMA_KEY}` and `{TABLE_KEY}`" in PAGE
 

@@ -24,6 +24,7 @@ from tests.effort import MOST_THREADS
 from tests.engine import naive_align as naive
 from tests.engine.made import replay_history
 from tests.engine.small_history import to_frame, write_pieces
+from tests.history.frames import limited
 
 
 @dataclass(frozen=True)
@@ -57,20 +58,13 @@ def write_store(tables: naive.Tables, folder: Path, seed: int) -> Path:
     """Write the same tables in several parts, some rows again and again, in files of any size."""
     rng = random.Random(seed)
     size = rng.choice([1, 2, 1000])
-    store = open_writer(
-        folder, limits=Limits(size, rng.choice([size, 1000]), rng.choice([1, 1000]))
-    )
-    # Pods first: states and requests without a target get theirs.
-    order = ["pods", *(name for name in tables if name != "pods")]
-    with store.part() as part:
-        part.add("pods", to_frame("pods", tables["pods"]))
-    for _ in range(rng.randint(1, 3)):
-        with store.part() as part:
-            for name in order:
-                part.add(name, to_frame(name, [r for r in tables[name] if rng.random() < 0.5]))
-    with store.part() as part:
-        for name in order:
-            part.add(name, to_frame(name, tables[name]))
+    store = open_writer(folder)
+    with limited(Limits(size, rng.choice([size, 1000]), rng.choice([1, 1000]))):
+        for share in (*[0.5] * rng.randint(1, 3), 1):
+            with store.part() as part:
+                for name in tables:
+                    rows = [row for row in tables[name] if rng.random() < share]
+                    part.add(name, to_frame(name, rows))
     return folder
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pytest
 
 from hpabatch.history.schema import TABLES
-from hpabatch.history.store.writer import write_table
+from hpabatch.history.store import writer
+from hpabatch.history.store.writer import Limits, write_table
 
 START = datetime(2026, 10, 7, tzinfo=UTC)
 AT = {"cluster": "demo", "namespace": "shop"}
@@ -175,3 +179,11 @@ def replace(folder: Path, table: str, broken: pl.DataFrame) -> Path:
     path = folder / f"{table}.parquet"
     broken.write_parquet(path)
     return path
+
+
+@contextmanager
+def limited(limits: Limits) -> Iterator[None]:
+    """Let data files that are written in the block have these sizes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writer, "LIMITS", limits)
+        yield

@@ -20,7 +20,7 @@ from hpabatch.history.schema import TABLES
 from hpabatch.history.store.append import open_writer
 from hpabatch.history.store.upkeep import check_history, migrate
 from hpabatch.history.store.writer import Limits
-from tests.history.frames import frame, write_all
+from tests.history.frames import frame, limited, write_all
 
 TABLE = "pod_metrics"
 
@@ -38,7 +38,7 @@ def rows() -> pl.DataFrame:
 
 @pytest.fixture
 def store_file(tmp_path: Path) -> Path:
-    with open_writer(tmp_path, limits=Limits(50, 100, 1000)).part() as part:
+    with limited(Limits(50, 100, 1000)), open_writer(tmp_path).part() as part:
         part.add(TABLE, rows())
     (file,) = (tmp_path / TABLE).rglob("*.parquet")
     return file

@@ -247,7 +247,7 @@ class Recorded:
 
 def _said_live(decider: Decider, words: PassWords) -> Iterator[tuple[Key, Json]]:
     reader = words._reader
-    for h, lane in enumerate(decider._structure.lanes):
+    for h, lane in enumerate(decider._columns.lanes):
         t = TICKS * h + TICKS - 1
         yield (int(reader.fleet.ticks.now_ms[t]), *lane.key), _row(reader, lane.key, t)
 

@@ -111,9 +111,8 @@ def open_server(kubeconfig: Path) -> Iterator[Server]:
     """Yield the API server that a kubeconfig names."""
     connection = connect(kubeconfig, None, in_cluster=False, environ=os.environ)
     # Its own requests are announced, those of a test are not.
-    setattr(connection.network, "check", lambda buffer: None)  # noqa: B010
-    with connection.lease() as client:
-        yield Server(client, connection.server)
+    setattr(connection.network, "check", lambda buffer, opened: None)  # noqa: B010
+    yield Server(connection.client(), connection.server)
     connection.close()
 
 

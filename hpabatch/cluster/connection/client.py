@@ -25,7 +25,7 @@ from hpabatch.cluster.connection.errors import (
     TooLarge,
     Unreachable,
 )
-from hpabatch.cluster.connection.wire import RequestCounter, Wire
+from hpabatch.cluster.connection.wire import Wire
 from hpabatch.cluster.objects.objects import UNREADABLE
 from hpabatch.web.bounded import plain_pieces, read_body
 from hpabatch.web.network import Sockets
@@ -185,7 +185,7 @@ class _List(msgspec.Struct):
 _LIST: Final = msgspec.json.Decoder(_List)
 
 
-class ApiClient:
+class ApiClient(Wire):
     """Client of an API server. Several threads may use it at once."""
 
     def __init__(self, connection: Connection, *, attempts: int = 4) -> None:
@@ -195,7 +195,7 @@ class ApiClient:
             connection: from `connect.connect`; it is closed with the client.
             attempts: number of attempts of a get or a page.
         """
-        self._wire = Wire(connection)
+        super().__init__(connection)
         self._attempts = attempts
 
     def __enter__(self) -> Self:
@@ -203,24 +203,6 @@ class ApiClient:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    @property
-    def connection(self) -> Connection:
-        """The connection to the server."""
-        return self._wire.connection
-
-    @property
-    def requests(self) -> RequestCounter:
-        """The counter of sent requests."""
-        return self._wire.requests
-
-    def hide(self, text: str) -> str:
-        """Return the first 16 KiB of a server's message, without the secrets of requests."""
-        return self._wire.hide(text)
-
-    def close(self) -> None:
-        """End all running requests, whichever thread waits for them, and start no other."""
-        self._wire.close()
 
     def get(
         self,
@@ -260,10 +242,10 @@ class ApiClient:
             ApiError: see `errors`.
         """
         asked_s = time.time()
-        with self._wire.replied("get", _OWN_PATH, {}, timeout) as response:
+        with self.replied("get", _OWN_PATH, {}, timeout) as response:
             came_s = time.time()
             if response.status_code != 200:
-                raise self._wire.refusal(response, _OWN_PATH)
+                raise self.refusal(response, _OWN_PATH)
             read_body(response, GET_BYTES, time.monotonic() + timeout)
             return Dated(response.headers.get("date", ""), asked_s, came_s)
 
@@ -280,12 +262,9 @@ class ApiClient:
             ApiError: see `errors`; Expired if it expired again and again, InvalidResponse if it
                 has no end.
         """
-        lists, token = 1, ""
-        walk = _Walk(path)
+        lists, token, tokens, empty = 1, "", set[int](), 0
         while True:
-            query = {"limit": str(chunk)}
-            if token:
-                query["continue"] = token
+            query = {"limit": str(chunk)} | ({"continue": token} if token else {})
             try:
                 found = self._page(path, query)
             except TooLarge:
@@ -296,15 +275,23 @@ class ApiClient:
             except Expired:
                 if not token or lists == _MOST_LISTS:
                     raise
-                lists, token = lists + 1, ""
-                walk = _Walk(path)
+                lists, token, tokens, empty = lists + 1, "", set(), 0
                 continue
             meta = found.metadata or _ListMeta()
             yield Page(found.items or [], meta.resourceVersion or "", not token)
             token = meta.continue_ or ""
             if not token:
                 return
-            walk.check(token, bool(found.items))
+            empty, wrong = 0 if found.items else empty + 1, ""
+            if hash(token) in tokens:
+                wrong = "a continue token that it gave before"
+            elif empty > _MOST_EMPTY:
+                wrong = f"{empty} pages without an object, one after the other"
+            elif len(tokens) >= _MOST_PAGES:
+                wrong = f"more than {_MOST_PAGES} pages"
+            if wrong:
+                raise InvalidResponse(f"{path}: expected a list that ends, got {wrong}", 200)
+            tokens.add(hash(token))
 
     def watch(
         self,
@@ -325,7 +312,7 @@ class ApiClient:
             "watch": "true", "allowWatchBookmarks": "true",
             "resourceVersion": resource_version, "timeoutSeconds": str(timeout_s),
         }  # fmt: skip
-        return WatchStream(self._wire, path, query, timeout_s, longest_line)
+        return WatchStream(self, path, query, timeout_s, longest_line)
 
     def _page(self, path: str, params: Mapping[str, str]) -> _List:
         until = time.monotonic() + _PAGE_S
@@ -356,16 +343,16 @@ class ApiClient:
                 if left <= 0 or is_late or not _is_transient(error):
                     raise
             backoff_s = min(backoff_s * 2, _LONGEST_WAIT_S)
-            if self._wire.stopped.wait(wait_s):
-                raise self._wire.ended()
+            if self.stopped.wait(wait_s):
+                raise self.ended()
 
     def _read(
         self, verb: str, path: str, params: Mapping[str, str], limit_bytes: int, until: float
     ) -> bytes:
         left = max(until - time.monotonic(), 0.001)
-        with self._wire.replied(verb, path, params, left) as response:
+        with self.replied(verb, path, params, left) as response:
             if response.status_code != 200:
-                raise self._wire.refusal(response, path)
+                raise self.refusal(response, path)
             body, complete = read_body(response, limit_bytes, until)
             if not complete:
                 raise TooLarge(
@@ -373,33 +360,6 @@ class ApiClient:
                     200, where=self.connection.server,
                 )  # fmt: skip
             return body
-
-
-class _Walk:
-    """The pages of one list so far, to detect a list without an end."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._tokens: set[int] = set()
-        self._empty = 0
-
-    def check(self, token: str, has_objects: bool) -> None:
-        """Take the continue token of a page.
-
-        Raises:
-            InvalidResponse: the list cannot end, or has too many pages.
-        """
-        self._empty = 0 if has_objects else self._empty + 1
-        if hash(token) in self._tokens:
-            wrong = "a continue token that it gave before"
-        elif self._empty > _MOST_EMPTY:
-            wrong = f"{self._empty} pages without an object, one after the other"
-        elif len(self._tokens) >= _MOST_PAGES:
-            wrong = f"more than {_MOST_PAGES} pages"
-        else:
-            self._tokens.add(hash(token))
-            return
-        raise InvalidResponse(f"{self._path}: expected a list that ends, got {wrong}", 200)
 
 
 def _is_transient(error: ApiError) -> bool:

@@ -12,10 +12,10 @@ import socket
 import ssl
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 import httpx2
@@ -32,7 +32,6 @@ from hpabatch.web.secrets import Secrets, bare_url, secrets_of_options, secrets_
 _KEPT: Final = httpx2.Limits(
     max_connections=None, max_keepalive_connections=32, keepalive_expiry=60
 )
-_ALONE: Final = httpx2.Limits(max_connections=None, max_keepalive_connections=0)
 _ALIVE_S: Final = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
 """A vanished peer is detected within half a minute, also by a quiet watch."""
 
@@ -95,30 +94,30 @@ class Connection:
         self._plugin = ExecAuth(target.plugin, environ, self.secrets) if target.plugin else None
         self._auth = self._plugin or _auth(target.user)
         self._lock = threading.Lock()
-        self._pools: _Pools | None = None
+        self._current: _Current | None = None
+        self._former: httpx2.Client | None = None  # requests may still use it
         self._closed = False
         if self._plugin is None:
-            self._pools = self._make()  # reports problems of files before anything else
+            self._current = self._make()  # reports problems of files before anything else
 
     def __repr__(self) -> str:
         return f"Connection({self.server!r}, context={self.context!r})"
 
     def close(self) -> None:
-        """Close all connections, those in use once they are released."""
+        """Close all connections."""
         if self._plugin is not None:
             self._plugin.close()
         with self._lock:
             self._closed = True
-            if self._pools is not None:
-                self._pools.retire()
-                self._pools = None
+            for http in (self._former, self._current and self._current.http):
+                if http is not None:
+                    http.close()
+            self._former = self._current = None
 
-    @contextmanager
-    def lease(self, alone: bool = False) -> Iterator[httpx2.Client]:
-        """Yield the HTTP client of the current certificates; it stays open meanwhile.
+    def client(self) -> httpx2.Client:
+        """Return the HTTP client of the current certificates.
 
-        Args:
-            alone: use a connection of its own, not a pooled one.
+        It stays open until its certificates have been replaced twice.
 
         Raises:
             Unreachable: it was closed, or there are no usable credentials.
@@ -127,16 +126,10 @@ class Connection:
         with self._lock:
             if self._closed:
                 raise Unreachable("the client was closed", where=self.server)
-            pools = self._pools
-            if pools is None or pools.certificate != wanted:
-                pools = self._replace(wanted)
-            pools.users += 1
-        try:
-            yield pools.alone if alone else pools.kept
-        finally:
-            with self._lock:
-                pools.users -= 1
-                pools.close_if_done()
+            current = self._current
+            if current is None or current.certificate != wanted:
+                current = self._replace(wanted)
+            return current.http
 
     def renew(self, used: httpx2.Client) -> bool:
         """Return whether there are other certificates than those of a refused client.
@@ -147,55 +140,53 @@ class Connection:
             Unreachable: there are no usable credentials.
         """
         with self._lock:
-            pools = self._pools
-            if pools is None or self._closed:
+            current = self._current
+            if current is None or self._closed:
                 return False
-            if used not in (pools.kept, pools.alone):
+            if used is not current.http:
                 return True  # another thread was first
             if self._plugin is None:
-                if pools.files == self._signature():
+                if current.files == self._signature():
                     return False
                 self._replace(None)
                 return True
-        if pools.certificate is None:
+        if current.certificate is None:
             return False
-        current = self._plugin.current()
-        if current.certificate == pools.certificate:
-            current = self._plugin.renew(current)
-        return current.certificate != pools.certificate
+        credential = self._plugin.current()
+        if credential.certificate == current.certificate:
+            credential = self._plugin.renew(credential)
+        return credential.certificate != current.certificate
 
-    def _replace(self, certificate: tuple[str, str] | None) -> _Pools:
-        """Make pools for other certificates; the lock is held."""
-        old = self._pools
+    def _replace(self, certificate: tuple[str, str] | None) -> _Current:
+        """Make a client for other certificates; the lock is held."""
         try:
             made = self._make(certificate)
         except UsageError as error:  # one of two files was replaced, the other not yet
             raise Unreachable(f"getting credentials: {error}", where=self.server) from error
-        self._pools = made
-        if old is not None:
-            old.retire()
+        if self._former is not None:
+            self._former.close()
+        self._former = self._current and self._current.http
+        self._current = made
         return made
 
-    def _make(self, certificate: tuple[str, str] | None = None) -> _Pools:
+    def _make(self, certificate: tuple[str, str] | None = None) -> _Current:
         target, files = self._target, self._signature()
         bare = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         tls = _tls(target, certificate) if self.server.startswith("https:") else bare
-        made = []
-        for limits in (_KEPT, _ALONE):
-            try:
-                transport = Transport(self.network, tls, limits, self._proxy)
-            except (ImportError, ValueError, httpx2.InvalidURL):
-                # Their messages may quote a part of a password as a port.
-                raise UsageError(
-                    f"{target.where}: the proxy {bare_url(self._proxy or '')} cannot be used: give "
-                    "one such as http://proxy:3128"
-                ) from None
-            headers = [
-                ("Accept", "application/json"), ("Accept-Encoding", "identity"),
-                ("User-Agent", f"hpabatch/{__version__}"), *target.headers,
-            ]  # fmt: skip
-            made.append(httpx2.Client(transport=transport, auth=self._auth, headers=headers))
-        return _Pools(made[0], made[1], certificate, files)
+        try:
+            transport = Transport(self.network, tls, _KEPT, self._proxy)
+        except (ImportError, ValueError, httpx2.InvalidURL):
+            # Their messages may quote a part of a password as a port.
+            raise UsageError(
+                f"{target.where}: the proxy {bare_url(self._proxy or '')} cannot be used: give one "
+                "such as http://proxy:3128"
+            ) from None
+        headers = [
+            ("Accept", "application/json"), ("Accept-Encoding", "identity"),
+            ("User-Agent", f"hpabatch/{__version__}"), *target.headers,
+        ]  # fmt: skip
+        http = httpx2.Client(transport=transport, auth=self._auth, headers=headers)
+        return _Current(http, certificate, files)
 
     def _signature(self) -> tuple[object, ...]:
         """Return a signature of the certificate files, to detect their replacement."""
@@ -210,31 +201,12 @@ class Connection:
         return tuple(found)
 
 
-class _Pools:
-    """HTTP clients of one set of certificates; once replaced, closed when they are unused."""
+class _Current(NamedTuple):
+    """The HTTP client of one set of certificates: a plugin's, or those in files."""
 
-    def __init__(
-        self,
-        kept: httpx2.Client,
-        alone: httpx2.Client,
-        certificate: tuple[str, str] | None,
-        files: tuple[object, ...],
-    ) -> None:
-        self.kept = kept
-        self.alone = alone
-        self.certificate = certificate
-        self.files = files
-        self.users = 0
-        self._retired = False
-
-    def retire(self) -> None:
-        self._retired = True
-        self.close_if_done()
-
-    def close_if_done(self) -> None:
-        if self._retired and self.users == 0:
-            self.kept.close()
-            self.alone.close()
+    http: httpx2.Client
+    certificate: tuple[str, str] | None
+    files: tuple[object, ...]
 
 
 def _auth(user: User) -> httpx2.Auth | None:

@@ -105,22 +105,23 @@ class Wire:
         stopped: no further request is sent.
     """
 
-    def __init__(
-        self, connection: Connection, *, may_write: bool = False, fence: Fence | None = None
-    ) -> None:
-        """Prepare; nothing is sent yet.
+    def __init__(self, connection: Connection) -> None:
+        """Prepare; nothing is sent yet, and only GET is ever sent."""
+        self.connection = connection
+        self._may_write = False
+        self._fence: Fence | None = None
+        self.stopped = threading.Event()
+        self.requests = RequestCounter()
+
+    def allow_writes(self, fence: Fence | None) -> None:
+        """Let other requests than GET be sent.
 
         Args:
-            may_write: without it only GET is sent, whatever is asked.
             fence: is asked right before bytes of a writing request leave, also those of the second
                 attempt, with the request's time limit (s); returns why they may not, or "".
         """
-        self.connection = connection
-        self._may_write, self._fence = may_write, fence
-        self.stopped = threading.Event()
-        self.requests = RequestCounter()
-        if may_write:
-            connection.network.options += _UNSENT
+        self._may_write, self._fence = True, fence
+        self.connection.network.options += _UNSENT
 
     def close(self) -> None:
         """End all running requests, and start no other."""
@@ -161,7 +162,7 @@ class Wire:
         Args:
             path: after the server's address.
             timeout: seconds until the response begins, and between two pieces of its body.
-            sockets: receives the connection, which is then used by this request alone.
+            sockets: receives the connection.
             body: of a writing request; None: a GET.
 
         Raises:
@@ -175,7 +176,8 @@ class Wire:
         for last in (False, True):
             if self.stopped.is_set():
                 raise self.ended()
-            with self.connection.lease(alone=sockets is not None) as http, ExitStack() as stack:
+            http = self.connection.client()
+            with ExitStack() as stack:
                 response = self._send(http, verb, path, address, timeout, until, sockets, body)
                 if isinstance(response, httpx2.Response):
                     stack.callback(response.close)
@@ -216,6 +218,10 @@ class Wire:
             status = response.status_code
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             return self._failure(error, address, body)
+        except RuntimeError:
+            if not http.is_closed:
+                raise
+            return Unreachable("the client was closed", where=self.connection.server)
         except (OSError, ValueError) as error:  # of credentials
             said = self.hide(str(error))
             return Unreachable(f"getting credentials: {said}", where=self.connection.server)

@@ -16,7 +16,7 @@ from hpabatch._json import decode_json
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.connect import Connection
 from hpabatch.cluster.connection.errors import ApiError, Busy, InvalidResponse, Unreachable
-from hpabatch.cluster.connection.wire import Body, Fence, Wire
+from hpabatch.cluster.connection.wire import Body, Fence
 from hpabatch.web.bounded import read_body
 
 Json = dict[str, Any]
@@ -47,7 +47,7 @@ class WriteClient(ApiClient):
                 "" if it may; it is checked right before each sending.
         """
         super().__init__(connection, attempts=1)
-        self._wire = Wire(connection, may_write=True, fence=fence)
+        self.allow_writes(fence)
         self.dry_run = dry_run
 
     def read(self, path: str, timeout: float) -> Json:
@@ -83,9 +83,9 @@ class WriteClient(ApiClient):
         self, verb: str, path: str, params: Mapping[str, str], timeout: float, body: Body | None
     ) -> Json:
         until = time.monotonic() + timeout
-        with self._wire.replied(verb, path, params, timeout, body=body) as response:
+        with self.replied(verb, path, params, timeout, body=body) as response:
             if response.status_code not in (200, 201, 202):
-                raise self._wire.refusal(response, path)
+                raise self.refusal(response, path)
             content, complete = read_body(response, _BYTES, until)
         try:
             return decode_json(content if complete else b"", Json)

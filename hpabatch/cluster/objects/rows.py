@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from hpabatch.cluster.objects.types import ContainerSpec, PodObject, PodTemplate
@@ -116,16 +116,6 @@ def request_rows(template: PodTemplate) -> tuple[RequestRow, ...]:
     if template.overhead is not None:
         rows.append(_amounts("", "overhead", 0, template.overhead, {}))
     return tuple(rows)
-
-
-def changed_requests(
-    before: Iterable[RequestRow], after: Iterable[RequestRow]
-) -> tuple[RequestRow, ...]:
-    """Return the rows that a change of a spec adds; removed entries are written as unset."""
-    known, now = set(before), tuple(after)
-    places = {row[:3] for row in now}
-    unset = [RequestRow(*row[:3]) for row in known if row[:3] not in places]
-    return (*(row for row in now if row not in known), *sorted(unset))
 
 
 def shown_status(status: HPAStatus) -> ShownStatus | None:

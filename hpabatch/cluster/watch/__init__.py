@@ -1,1 +1,1 @@
-"""List and watch without gaps; one stream of changes."""
+"""List and watch without gaps; one stream of changes; a cluster as a loop uses it."""

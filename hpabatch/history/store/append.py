@@ -19,7 +19,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from hpabatch.errors import UsageError
-from hpabatch.history.checks import OWNED, order_rows
+from hpabatch.history.checks import order_rows
 from hpabatch.history.columns import TIME, Table
 from hpabatch.history.schema import TABLES, table_named
 from hpabatch.history.store.catalog import (
@@ -31,15 +31,13 @@ from hpabatch.history.store.catalog import (
     entry_name,
     load_snapshot,
 )
-from hpabatch.history.store.storage import WORK, LocalStorage, Storage, disk_error, open_storage
-from hpabatch.history.store.writer import Limits, Partition, checked_rows, split_places, write_run
+from hpabatch.history.store.storage import WORK, LocalStorage, Storage, open_storage
+from hpabatch.history.store.writer import Partition, checked_rows, split_places, write_run
 
 # Rows (about 120 bytes each) in memory before files are written.
 BUFFER_ROWS = 1 << 20
 
 _WRITERS = 4
-
-_OWNER = ["cluster", "namespace", "uid", "target"]
 
 
 class StoreWriter:
@@ -49,12 +47,10 @@ class StoreWriter:
         snapshot: the newest state that this writer has seen.
     """
 
-    def __init__(self, storage: Storage, snapshot: Snapshot, limits: Limits | None = None) -> None:
+    def __init__(self, storage: Storage, snapshot: Snapshot) -> None:
         """Use `open_writer`."""
         self.storage = storage
         self.snapshot = snapshot
-        self.limits = limits
-        self._owners: tuple[tuple[str, ...], pl.DataFrame] | None = None
 
     def has_part(self, name: str) -> bool:
         """Whether a part of that name is committed in this writer's snapshot."""
@@ -70,17 +66,6 @@ class StoreWriter:
                 again after a commit of another writer; what it raises ends the part.
         """
         return PartWriter(self, name, amend)
-
-    def owners(self) -> pl.DataFrame:
-        """Return cluster, namespace, uid and target of all pods of the store."""
-        from hpabatch.history.store.shards import StoreHistory
-
-        files = tuple(file.path for file in self.snapshot.files if file.table == "pods")
-        if self._owners is None or self._owners[0] != files:
-            history = StoreHistory(self.storage, self.snapshot)
-            pods = history.read("pods", _OWNER, optional=True).select(_OWNER)
-            self._owners = (files, pods)
-        return self._owners[1]
 
     def begin(self) -> None:
         """Create the store if it is not there."""
@@ -165,10 +150,7 @@ class PartWriter:
         self._entries: list[FileEntry] = []
         self._waiting: dict[str, list[pl.DataFrame]] = {}
         self._rows = 0
-        self._owned_rows = 0
-        self._spilled: list[tuple[str, Path]] = []
         self._runs = 0
-        self._owners: list[pl.DataFrame] = []
         self._stack = ExitStack()
         self._folder: Path | None = None
 
@@ -184,19 +166,14 @@ class PartWriter:
         """Commit, or discard everything if the block failed."""
         with self._stack:
             if kind is None and not self.store.has_part(self.name):
-                self._flush([name for name in TABLES if name not in OWNED])
-                for table, file in self._spilled:
-                    self._write_rows(table, pl.read_parquet(file, glob=False))
-                    file.unlink()
-                self._flush(OWNED)
+                self._flush()
                 if self._entries or self.name:
                     self.store.commit(LogEntry(self.name, tuple(self._entries)), self.amend)
 
     def add(self, table: str, frame: pl.DataFrame) -> None:
         """Add rows of a table, of any clusters and times and in any order.
 
-        Of rows with the same key the last one added counts. In pod_requests and pod_states a
-        missing target is taken from `pods` of this part, else of the store.
+        Of rows with the same key the last one added counts.
 
         Raises:
             HistoryError: a column is missing, unknown or of a wrong type, or a value is invalid.
@@ -208,53 +185,30 @@ class PartWriter:
         ready = checked_rows(frame, spec, f"table {table} for {self.store.storage.location}")
         if ready.is_empty():
             return
-        if table == "pods":
-            self._owners.append(ready.select(_OWNER))
         self._waiting.setdefault(table, []).append(ready)
-        if table in OWNED:
-            self._owned_rows += ready.height
-            if self._owned_rows >= BUFFER_ROWS:
-                self._spill()
-            return
         self._rows += ready.height
         if self._rows >= BUFFER_ROWS:
-            self._flush([name for name in TABLES if name not in OWNED])
+            self._flush()
 
-    def _spill(self) -> None:
-        """Write rows to temporary files whose pods may still come in this part."""
-        for name in OWNED:
-            frames = self._waiting.pop(name, [])
-            if frames:
-                file = self._work() / f"{name}-{len(self._spilled)}.spilled"
-                try:
-                    pl.concat(frames).write_parquet(file, compression="lz4")
-                except OSError as error:
-                    raise disk_error(file, error) from error
-                self._spilled.append((name, file))
-        self._owned_rows = 0
-
-    def _flush(self, tables: Sequence[str]) -> None:
-        for name in tables:
+    def _flush(self) -> None:
+        for name in TABLES:
             frames = self._waiting.pop(name, [])
             if frames:
                 self._write_rows(name, pl.concat(frames))
-                if name not in OWNED:
-                    self._rows -= sum(frame.height for frame in frames)
+        self._rows = 0
 
     def _write_rows(self, table: str, frame: pl.DataFrame) -> None:
         """Write rows to data files, as one sorted run for each cluster and day."""
-        if table in OWNED:
-            frame = self._with_targets(frame)
         ordered, dropped = order_rows(frame, TABLES[table])
         del frame
         self.dropped += dropped
         # To encode rows and to flush files keep a core and the disk busy: a few at a time.
-        folder, storage, limits = self._work(), self.store.storage, self.store.limits
+        folder, storage = self._work(), self.store.storage
         with ThreadPoolExecutor(_WRITERS) as pool:
             jobs = []
             for partition, rows in split_partitions(ordered, TABLES[table]):
                 pieces, run = split_places(rows, partition.spec), self._runs
-                jobs.append(pool.submit(write_run, pieces, partition, run, storage, folder, limits))
+                jobs.append(pool.submit(write_run, pieces, partition, run, storage, folder))
                 self._runs += 1
             for job in jobs:
                 self._entries += job.result()
@@ -265,29 +219,12 @@ class PartWriter:
             self._folder = self._stack.enter_context(self.store.storage.workspace())
         return self._folder
 
-    def _with_targets(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return rows with the target of their pod where they have none."""
-        if not (frame["target"] == "").any():
-            return frame
-        keys = ["cluster", "namespace", "uid"]
-        owners = pl.concat([self.store.owners(), *self._owners]).unique(
-            keys, keep="last", maintain_order=True
-        )
-        joined = frame.join(
-            owners.rename({"target": "owner"}), on=keys, how="left", maintain_order="left"
-        )
-        named = pl.when(pl.col("target") == "").then(pl.col("owner")).otherwise(pl.col("target"))
-        return joined.with_columns(target=named.fill_null("")).select(frame.columns)
 
-
-def open_writer(
-    path: Path | str, *, limits: Limits | None = None, begin: bool = True
-) -> StoreWriter:
+def open_writer(path: Path | str, *, begin: bool = True) -> StoreWriter:
     """Open a store for writing; it is created in an absent or empty folder.
 
     Args:
         path: a folder, or a URL such as s3://bucket/history.
-        limits: sizes of files and row groups, for tests.
         begin: create it now; else the first part does, so that there is none if nothing comes.
 
     Raises:
@@ -300,8 +237,8 @@ def open_writer(
         _refuse_foreign(storage)
         if not begin and isinstance(storage, LocalStorage):
             storage.probe()
-            return StoreWriter(storage, snapshot, limits)
-    writer = StoreWriter(storage, snapshot, limits)
+            return StoreWriter(storage, snapshot)
+    writer = StoreWriter(storage, snapshot)
     writer.begin()
     return writer
 

@@ -24,7 +24,7 @@ from hpabatch.history.store.catalog import FileEntry, Snapshot
 from hpabatch.history.store.shards import StoreHistory
 from hpabatch.history.store.storage import Storage
 from hpabatch.history.store.upkeep import merged_pieces
-from hpabatch.history.store.writer import Limits, Partition, Piece, write_run
+from hpabatch.history.store.writer import Partition, Piece, write_run
 from hpabatch.model.printable import counted
 
 BEGIN: Final = "begin"
@@ -156,7 +156,6 @@ def without_rows(
     snapshot: Snapshot,
     spans: pl.DataFrame,
     folder: Path,
-    limits: Limits | None = None,
     *,
     every_table: bool = False,
 ) -> Removal:
@@ -180,7 +179,7 @@ def without_rows(
                     continue
                 partition = Partition(TABLES[table], str(cluster), day)
                 pieces = cut.pieces(partition, merged_pieces(history, partition, files))
-                written = write_run(pieces, partition, len(add), storage, folder, limits)
+                written = write_run(pieces, partition, len(add), storage, folder)
                 run = add[-1].run + 1 if add else _FIRST_RUN
                 add += [replace(file, run=run) for file in written]
                 remove += [file.path for file in files]

@@ -14,7 +14,7 @@ import polars as pl
 
 from hpabatch.errors import HistoryError
 from hpabatch.history.base import SIZES, Days, History, Wanted
-from hpabatch.history.checks import OWNED, order_rows, run_starts, without_replaced
+from hpabatch.history.checks import order_rows, run_starts
 from hpabatch.history.columns import Table
 from hpabatch.history.schema import PASSES, TABLES
 from hpabatch.history.store.catalog import FileEntry, Place, Snapshot, load_snapshot
@@ -120,39 +120,12 @@ class StoreHistory(History):
         needed = {*wanted, *(spec.key if any(mixed) else ())}
         if len(parts) > 1:
             needed.update(_names(spec))
-        bare = spec.name in OWNED and any(s.place[1] == "" for slices in parts for s in slices)
-        if bare:
-            needed.update(spec.key)
         frames = self._gather(spec, parts, [name for name in spec.names if name in needed])
         for number, is_mixed in enumerate(mixed):
             if is_mixed:
                 frames[number], _ = order_rows(frames[number], spec)
         rows = frames[0] if len(frames) == 1 else _merge_days(frames, spec)
-        if bare:
-            rows = without_replaced(rows, self._named(spec, days, parts), spec)
         return rows.select(wanted)
-
-    def _named(
-        self,
-        spec: Table,
-        days: Mapping[str | None, Sequence[FileEntry]],
-        parts: Sequence[Sequence[_Slice]],
-    ) -> pl.DataFrame:
-        """Return the keys of rows with a target in the namespaces of selected rows without."""
-        spaces = {s.place[0] for slices in parts for s in slices if s.place[1] == ""}
-        found = [
-            [
-                _Slice((space, name), file, start, stop)
-                for (space, name), (start, stop) in file.spans.items()
-                if space in spaces and name != ""
-            ]
-            for files in days.values()
-            for file in files
-        ]
-        chosen = [slices for slices in found if slices]
-        if not chosen:
-            return pl.DataFrame(schema={name: spec.column(name).dtype for name in spec.key})
-        return pl.concat(self._gather(spec, chosen, spec.key))
 
     def _gather(
         self, spec: Table, parts: Sequence[Sequence[_Slice]], columns: Sequence[str]
@@ -171,12 +144,7 @@ class StoreHistory(History):
 
     def _distinct(self, spec: Table, wanted: Sequence[str]) -> Iterator[pl.DataFrame]:
         indexed = {"cluster", "namespace", spec.place} if spec.place else {"cluster"}
-        # Rows without target may have been replaced: see `order_rows`.
-        bare = spec.name in OWNED and any(
-            file.table == spec.name and any(place[1] == "" for place in file.spans)
-            for file in self.snapshot.files
-        )
-        if set(wanted) <= indexed and not bare:
+        if set(wanted) <= indexed:
             sizes = self._sizes(spec)
             yield (
                 (sizes.rename({"place": spec.place}) if spec.place else sizes)

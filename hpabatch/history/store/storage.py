@@ -14,10 +14,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hpabatch.errors import HistoryError, UnfinishedError, UsageError
 from hpabatch.history.files import flush, open_regular, read_regular, remove_new_folders
+
+if TYPE_CHECKING:
+    from hpabatch.history.store.objects import ObjectStorage
 
 WORK = "_work"
 """Folder of unfinished files in a local store; its contents do not count."""
@@ -40,61 +43,17 @@ class Listed:
     age_s: float
 
 
-class Storage(Protocol):
-    """Interface to the place of a store; names are relative to the root, with slashes.
-
-    Every method raises HistoryError where something cannot be read and UsageError where it cannot
-    be written, each with one sentence; of those an outage is a ReadOutageError or WriteOutageError.
-    """
-
-    @property
-    def location(self) -> str:
-        """The root as the user wrote it."""
-
-    @property
-    def options(self) -> dict[str, Any] | None:
-        """Storage options for polars, None for local files."""
-
-    def names(self, folder: str) -> list[Listed]:
-        """Return all objects below a folder ("": all), by name; a missing folder is empty."""
-
-    def read(self, name: str) -> bytes | None:
-        """Return an object's bytes, None if there is no such object."""
-
-    def tail(self, name: str, count: int) -> tuple[int, bytes] | None:
-        """Return an object's size and its last `count` bytes, None if there is no such object."""
-
-    @property
-    def checksums(self) -> bool:
-        """Whether bytes are checked at every first reading: object stores have their own sums."""
-
-    def checksum(self, name: str, start: int, stop: int) -> int:
-        """Return the CRC-32 of an object's bytes (HistoryError: they cannot be read)."""
-
-    def create(self, name: str, data: bytes) -> bool:
-        """Make an object whole; False, and nothing changed, if there is one of that name.
-
-        In an object storage one with the same bytes counts as made: see `ObjectStorage`.
-        """
-
-    def put(self, file: Path, name: str) -> None:
-        """Move a local file to a name, replacing what was there; it is whole or not at all."""
-
-    def delete(self, names: Sequence[str]) -> None:
-        """Remove objects; a missing one is no error."""
-
-    def workspace(self) -> Any:
-        """Return a context manager that yields a local folder for files to `put`."""
-
-    def url(self, name: str) -> str:
-        """Return the path or URL for polars."""
-
-    def fault(self, where: str, error: BaseException) -> HistoryError | None:
-        """Return the error if polars got no bytes from a place; None: they are at fault."""
-
-
 class LocalStorage:
-    """A store in a local folder; every file is flushed to disk before it gets its name."""
+    """A store in a local folder; every file is flushed to disk before it gets its name.
+
+    Names are relative to the root, with slashes. Every method raises HistoryError where something
+    cannot be read and UsageError where it cannot be written, each with one sentence; of those an
+    outage of an `ObjectStorage` is a ReadOutageError or WriteOutageError.
+
+    Attributes:
+        options: storage options for polars.
+        checksums: bytes are checked at every first reading: object stores have their own sums.
+    """
 
     options: dict[str, Any] | None = None
     checksums = True
@@ -104,11 +63,11 @@ class LocalStorage:
 
     @property
     def location(self) -> str:
-        """The folder."""
+        """The root as the user wrote it."""
         return str(self.root)
 
     def names(self, folder: str) -> list[Listed]:
-        """Return all files below a folder, by name."""
+        """Return all files below a folder ("": all), by name; a missing folder is empty."""
         top, now, found = self.root / folder, time.time(), []
         try:
             for place, _, files in os.walk(top, onerror=_raise):
@@ -125,7 +84,7 @@ class LocalStorage:
         return sorted(found, key=lambda item: item.name)
 
     def read(self, name: str) -> bytes | None:
-        """Return a file's bytes."""
+        """Return a file's bytes, None if there is no such file."""
         try:
             return read_regular(self.root / name)
         except FileNotFoundError:
@@ -134,7 +93,7 @@ class LocalStorage:
             raise self._unreadable(name, error) from error
 
     def tail(self, name: str, count: int) -> tuple[int, bytes] | None:
-        """Return a file's size and last bytes."""
+        """Return a file's size and its last `count` bytes, None if there is no such file."""
         try:
             with open_regular(self.root / name) as stream:
                 size = stream.seek(0, os.SEEK_END)
@@ -159,7 +118,7 @@ class LocalStorage:
             raise self._unreadable(name, error) from error
 
     def create(self, name: str, data: bytes) -> bool:
-        """Make a file whole, unless there is one of that name."""
+        """Make a file whole; False, and nothing changed, if there is one of that name."""
         final = self.root / name
         temporary = final.with_name(f".{final.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
         with self._writing(name):
@@ -177,7 +136,7 @@ class LocalStorage:
         return True
 
     def put(self, file: Path, name: str) -> None:
-        """Move a file of the workspace to its name."""
+        """Move a file of the workspace to a name, replacing what was there: whole or not at all."""
         final = self.root / name
         with self._writing(name):
             flush(file)
@@ -191,7 +150,7 @@ class LocalStorage:
             flush(final.parent)
 
     def delete(self, names: Sequence[str]) -> None:
-        """Remove files, and folders that this leaves empty."""
+        """Remove files, and folders that this leaves empty; a missing one is no error."""
         for name in names:
             path = self.root / name
             with self._writing(name):
@@ -226,11 +185,11 @@ class LocalStorage:
             os.link(folder / "probe", folder / "link")
 
     def url(self, name: str) -> str:
-        """Return a path."""
+        """Return the path for polars."""
         return str(self.root / name)
 
     def fault(self, where: str, error: BaseException) -> HistoryError | None:
-        """Return None: `tail` has read the file before."""
+        """Return the error if polars got no bytes: here `tail` has read the file before."""
         return None
 
     def _unreadable(self, name: str, error: OSError) -> HistoryError:
@@ -278,6 +237,9 @@ def _make_folder(folder: Path) -> None:
 def _raise(error: OSError) -> None:
     raise error
 
+
+Storage: TypeAlias = "LocalStorage | ObjectStorage"
+"""The place of a store."""
 
 SCHEMES = ("s3", "gs", "abfs", "abfss", "az")
 

@@ -33,7 +33,7 @@ from hpabatch.history.store.catalog import (
 )
 from hpabatch.history.store.shards import StoreHistory, order_of_place
 from hpabatch.history.store.storage import WORK, Storage, as_url, open_storage
-from hpabatch.history.store.writer import Limits, Partition, Piece, split_places, write_run
+from hpabatch.history.store.writer import Partition, Piece, split_places, write_run
 from hpabatch.model.progress import Progress
 
 FINDINGS = pl.Schema({"table": TEXT, "file": TEXT, "problem": TEXT})
@@ -181,7 +181,6 @@ class Compacted:
 def compact(
     path: Path | str,
     *,
-    limits: Limits | None = None,
     grace_s: float = GRACE_S,
     progress: Progress = lambda message, share: None,
 ) -> Compacted:
@@ -205,7 +204,7 @@ def compact(
     if before.number == 0:
         raise HistoryError(f"{path} holds no store; only a store is compacted")
     done: dict[_Key, tuple[tuple[FileEntry, ...], list[FileEntry]]] = {}
-    writer = StoreWriter(storage, before, limits)
+    writer = StoreWriter(storage, before)
     with storage.workspace() as folder:
         tries = count(1)
 
@@ -213,7 +212,7 @@ def compact(
             if next(tries) > _MOST_TRIES:
                 raise UsageError(f"{path}: parts are added faster than it is compacted; try later")
             # Partitions that another writer added to meanwhile are merged again.
-            after = _merge(storage, snapshot, done, folder, limits, progress)
+            after = _merge(storage, snapshot, done, folder, progress)
             paths = [file.path for file in after]
             if snapshot.is_checkpoint and [file.path for file in snapshot.files] == paths:
                 return None
@@ -237,7 +236,6 @@ def _merge(
     snapshot: Snapshot,
     done: dict[_Key, tuple[tuple[FileEntry, ...], list[FileEntry]]],
     folder: Path,
-    limits: Limits | None,
     progress: Progress,
 ) -> list[FileEntry]:
     """Return the files of all partitions, merged; `done` holds earlier merges."""
@@ -253,7 +251,7 @@ def _merge(
             if len({(file.commit, file.run) for file in files}) > 1:
                 partition = Partition(TABLES[key[0]], key[1], key[2])
                 pieces = merged_pieces(history, partition, files)
-                merged = write_run(pieces, partition, 0, storage, folder, limits)
+                merged = write_run(pieces, partition, 0, storage, folder)
             done[key] = (files, merged)
         run = result[-1].run + 1 if result else 0
         result += [replace(file, run=run) for file in done[key][1]]
@@ -359,8 +357,7 @@ def migrate(
     if _same(old, new):
         raise UsageError(f"{old} cannot be migrated into itself; name a new folder")
     writer = open_writer(new)
-    # Other tables get a pod's target from `pods`.
-    tables = sorted(history.tables, key=lambda name: name != "pods")
+    tables = history.tables
     state = [f"{table} {digest}" for table, digest in sorted(history.digests().items())]
     digest = hashlib.sha256("\n".join(state).encode()).hexdigest()
     prefix = f"migrate/{digest[:12]}/"

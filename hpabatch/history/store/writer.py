@@ -9,9 +9,8 @@ import hashlib
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 import pyarrow as pa
@@ -127,18 +126,14 @@ def _arrow_schema(spec: Table) -> Any:
     return pa.schema(fields)
 
 
-MIN_GROUP_ROWS = 1 << 16
-MAX_GROUP_ROWS = 1 << 20
-MAX_FILE_ROWS = 1 << 22
 LEVEL = 3
 
 Piece = tuple[Place, pl.DataFrame]
 """Rows of one place."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Sizes of written files, in rows.
+class Limits(NamedTuple):
+    """Sizes of data files, in rows.
 
     Attributes:
         group_min: a row group is closed from this size on.
@@ -148,6 +143,9 @@ class Limits:
     group_min: int
     group_max: int
     file_max: int
+
+
+LIMITS = Limits(1 << 16, 1 << 20, 1 << 22)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +188,6 @@ def write_run(
     run: int,
     storage: Storage,
     folder: Path,
-    limits: Limits | None = None,
 ) -> list[FileEntry]:
     """Write sorted pieces as data files and put them in their place.
 
@@ -205,13 +202,12 @@ def write_run(
     Raises:
         UsageError: the files cannot be written.
     """
-    limits = limits or Limits(MIN_GROUP_ROWS, MAX_GROUP_ROWS, MAX_FILE_ROWS)
     entries: list[FileEntry] = []
     building: _Building | None = None
     try:
-        for group in _groups(pieces, limits):
+        for group in _groups(pieces):
             rows = sum(frame.height for _, frame in group)
-            if building is not None and building.rows + rows > limits.file_max:
+            if building is not None and building.rows + rows > LIMITS.file_max:
                 entries.append(building.finish(storage, run))
                 building = None
             if building is None:
@@ -228,20 +224,20 @@ def write_run(
     return entries
 
 
-def _groups(pieces: Iterable[Piece], limits: Limits) -> Iterator[list[Piece]]:
+def _groups(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
     group: list[Piece] = []
     rows = 0
     for place, frame in pieces:
-        if group and rows + frame.height > limits.group_max:
+        if group and rows + frame.height > LIMITS.group_max:
             yield group
             group, rows = [], 0
-        if frame.height > limits.group_max:
-            for part in frame.iter_slices(limits.group_max):
+        if frame.height > LIMITS.group_max:
+            for part in frame.iter_slices(LIMITS.group_max):
                 yield [(place, part)]
             continue
         group.append((place, frame))
         rows += frame.height
-        if rows >= limits.group_min:
+        if rows >= LIMITS.group_min:
             yield group
             group, rows = [], 0
     if group:
@@ -275,12 +271,9 @@ class _Building:
 
     def finish(self, storage: Storage, run: int) -> FileEntry:
         self.writer.close()
-        size = self.path.stat().st_size
-        starts = _group_starts(self.path)
-        footer = int.from_bytes(_tail(self.path, 8)[:4], "little") + 8
-        sha, sums = _digests(self.path, [*starts, size - footer])
-        footer_sha = hashlib.sha256(_tail(self.path, footer)).hexdigest()[:16]
-        ends = [*starts[1:], size - footer]
+        starts, data = _group_starts(self.path), memoryview(self.path.read_bytes())
+        footer = int.from_bytes(data[-8:-4], "little") + 8
+        ends, sha = [*starts[1:], len(data) - footer], hashlib.sha256(data).hexdigest()
         first = last = fetched = unfetched = None
         if self.times:
             times = pl.concat(self.times)
@@ -295,14 +288,12 @@ class _Building:
             day=self.partition.day,
             run=run,
             rows=self.rows,
-            bytes=size,
+            bytes=len(data),
             sha256=sha,
-            footer=(footer, footer_sha),
+            footer=(footer, hashlib.sha256(data[-footer:]).hexdigest()[:16]),
             groups=tuple(
-                (rows, end - start, checksum)
-                for rows, start, end, checksum in zip(
-                    self.group_rows, starts, ends, sums, strict=True
-                )
+                (rows, end - start, zlib.crc32(data[start:end]))
+                for rows, start, end in zip(self.group_rows, starts, ends, strict=True)
             ),
             places=_nested(self.places),
             first=first,
@@ -342,25 +333,3 @@ def _group_starts(path: Path) -> list[int]:
         offset = chunk.dictionary_page_offset
         starts.append(chunk.data_page_offset if offset is None else offset)
     return starts
-
-
-def _tail(path: Path, count: int) -> bytes:
-    with path.open("rb") as stream:
-        stream.seek(-count, 2)
-        return stream.read(count)
-
-
-def _digests(path: Path, bounds: Sequence[int]) -> tuple[str, list[int]]:
-    """Return a file's sha256, and the CRC-32 of the bytes between each two bounds."""
-    sha, sums = hashlib.sha256(), []
-    with path.open("rb") as stream:
-        sha.update(stream.read(bounds[0]))
-        for start, end in pairwise(bounds):
-            checksum, left = 0, end - start
-            while left and (part := stream.read(min(left, 1 << 20))):
-                sha.update(part)
-                checksum = zlib.crc32(part, checksum)
-                left -= len(part)
-            sums.append(checksum)
-        sha.update(stream.read())
-    return sha.hexdigest(), sums

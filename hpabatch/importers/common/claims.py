@@ -99,9 +99,7 @@ def claim(
                 f"another import was written into {history.location} meanwhile: repeat the command"
             )
         with store.storage.workspace() as folder:
-            gone = without_rows(
-                store.storage, snapshot, spans, folder, store.limits, every_table=every_table
-            )
+            gone = without_rows(store.storage, snapshot, spans, folder, every_table=every_table)
         return gone.add, gone.remove
 
     with sink.part(part, amend):

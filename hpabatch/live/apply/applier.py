@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -66,9 +66,21 @@ _OUTCOMES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The parts of an applier.
+@dataclass(slots=True)
+class Figures:
+    """Counters since the start; `leads`: this process may write now, and not as a dry run."""
+
+    leads: bool = False
+    written: int = 0
+    failed: int = 0
+    held: int = 0
+    void: int = 0
+    foreign: int = 0
+
+
+@dataclass(slots=True)
+class Applier:
+    """Carries out decisions. The loop's thread calls it; nothing is sent before `start`.
 
     Attributes:
         namespace: hpabatch's own.
@@ -76,6 +88,7 @@ class Parts:
         ledger: the changes, for instances that start later.
         selection: the HPAs that are acted on.
         options: limits; with `dry_run` the server stores no size.
+        say: gets subject and text of notes.
     """
 
     client: WriteClient
@@ -89,85 +102,65 @@ class Parts:
     rivals: Rivals
     selection: Selection
     options: ApplyOptions
+    decider: Decider
+    say: Callable[[str, str], None]
+    figures: Figures = field(default_factory=Figures)
+    _refusals: dict[str, str] = field(default_factory=dict)
+    _may: bool = False
+    _why: str | None = None
+    _leader: str = ""
+    _began_s: float = 0.0
+    _term: int = 0
+    _unread: str = ""  # why the last attempt to recall failed
+    _ahead: Future[tuple[str, bool, str]] | None = None
+    _waits: dict[LaneKey, str] = field(default_factory=dict)  # of the last pass: why sizes wait
+    _count: int = 0  # of lines about sizes: their ids
+    _vanished: Vanished = field(init=False)
+    _hindrance: Hindrance = field(init=False)
+    _origins: Origins = field(init=False)
+    _queue: Queue = field(init=False)
+    _reader: ThreadPoolExecutor = field(init=False)
+    _writers: ThreadPoolExecutor = field(init=False)
 
-
-@dataclass(slots=True)
-class Figures:
-    """Counters since the start; `leads`: this process may write now, and not as a dry run."""
-
-    leads: bool = False
-    written: int = 0
-    failed: int = 0
-    held: int = 0
-    void: int = 0
-    foreign: int = 0
-
-
-class Applier:
-    """Carries out decisions. The loop's thread calls it."""
-
-    def __init__(
-        self, parts: Parts, decider: Decider, say: Callable[[str, str], None] = lambda a, t: None
-    ) -> None:
-        """Prepare; nothing is sent before `start`.
-
-        Args:
-            say: gets subject and text of notes.
-        """
-        self.figures = Figures()
-        self._parts, self._decider, self._say = parts, decider, say
-        self._vanished = Vanished(parts.options.most_vanished)
-        self._refusals: dict[str, str] = {}
-        self._may = False
-        self._why: str | None = None
-        self._leader = ""
-        self._began_s = 0.0
-        self._term = 0
-        self._unread = ""  # why the last attempt to recall failed
+    def __post_init__(self) -> None:
+        self._vanished, self._queue = Vanished(self.options.most_vanished), Queue(self.options)
+        self._hindrance = Hindrance(self.journal, self.gate.period_s)
+        self.election.hindrance = self._hindrance
+        self.decider.lanes.attributed = not self.options.dry_run
+        self.decider.owns = self.rivals.documents is not None
+        self._origins = Origins(self.ledger, self.decider, self._tell_foreign)
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="guards")
-        self._ahead: Future[tuple[str, bool, str]] | None = None
-        self._hindrance = Hindrance(parts.journal, parts.gate.period_s)
-        parts.election.hindrance = self._hindrance
-        decider.lanes.attributed = not parts.options.dry_run
-        decider.owns = parts.rivals.documents is not None
-        self._origins = Origins(
-            parts.ledger, decider, self._tell_foreign, reads_status=not decider.owns
-        )
-        self._queue = Queue(parts.options)
-        self._waits: dict[LaneKey, str] = {}  # of the last pass: sizes that wait, and why
         self._writers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="write")
-        self._count = 0  # of lines about sizes: their ids
 
     def start(self) -> None:
         """Begin to apply for the lease."""
-        self._parts.journal.add([{"event": "start", "text": "begins without writing"}])
-        self._parts.election.start()
-        if self._parts.statuses is not None:
-            self._parts.statuses.start()
+        self.journal.add([{"event": "start", "text": "begins without writing"}])
+        self.election.start()
+        if self.statuses is not None:
+            self.statuses.start()
 
     def stop(self) -> None:
         """Write the waiting statuses, then release the lease."""
         self._reader.shutdown()
         self._writers.shutdown()
-        statuses = self._parts.statuses
-        self._parts.election.stop(releases=statuses is None or statuses.stop())
-        self._parts.journal.add([{"event": "stop", "text": "ended"}])
-        self._parts.journal.close()
+        statuses = self.statuses
+        self.election.stop(releases=statuses is None or statuses.stop())
+        self.journal.add([{"event": "stop", "text": "ended"}])
+        self.journal.close()
 
     def problems(self) -> dict[str, str]:
         """Return why nothing is written, or a part of it is not, by subject.
 
         That another instance has the lease is no problem.
         """
-        parts = self._parts
         found = {about: text for about, text in self._refusals.items() if about != "lease"}
-        if parts.statuses is not None and parts.statuses.problem:
-            found["statuses"] = parts.statuses.problem
-        if parts.journal.problem:
-            found["log"] = f"no size or status is written: {parts.journal.problem}"
-        if parts.election.problem:
-            found["lease"] = parts.election.problem
-        return found | {f"{n}/{name}": text for (n, name), text in parts.rivals.barred.items()}
+        if self.statuses is not None and self.statuses.problem:
+            found["statuses"] = self.statuses.problem
+        if self.journal.problem:
+            found["log"] = f"no size or status is written: {self.journal.problem}"
+        if self.election.problem:
+            found["lease"] = self.election.problem
+        return found | {f"{n}/{name}": text for (n, name), text in self.rivals.barred.items()}
 
     # ---- before the decision
 
@@ -176,15 +169,15 @@ class Applier:
         self._ahead = self._submit()
 
     def _submit(self) -> Future[tuple[str, bool, str]]:
-        return self._reader.submit(self._read, self._parts.election.leads)
+        return self._reader.submit(self._read, self.election.leads)
 
     def _read(self, leads: bool) -> tuple[str, bool, str]:
         """Return `read_switch`, and why the probe could not be read, "" if it could."""
-        (refusal, is_read), probe = read_switch(self._parts.client, self._parts.namespace), ""
+        (refusal, is_read), probe = read_switch(self.client, self.namespace), ""
         if refusal:
-            self._parts.gate.close(refusal)  # statuses of the last pass, too
-        if self._parts.rivals.probe is not None:
-            probe = self._parts.rivals.probe.look(leads and not refusal)
+            self.gate.close(refusal)  # statuses of the last pass, too
+        if self.rivals.probe is not None:
+            probe = self.rivals.probe.look(leads and not refusal)
         return refusal, is_read, probe
 
     def begin(self) -> None:
@@ -193,80 +186,80 @@ class Applier:
         Changes of the cluster were applied just before.
         """
         self._began_s = time.monotonic()
-        parts, lanes = self._parts, self._decider.lanes
-        leads = parts.election.leads
+        lanes = self.decider.lanes
+        leads = self.election.leads
         ahead, self._ahead = self._ahead or self._submit(), None
-        refusals = {"ledger": self._origins.settle(leads and self._term == parts.election.term)}
+        refusals = {"ledger": self._origins.settle(leads and self._term == self.election.term)}
         self._begin_term(leads)
         switch, is_read, probe = ahead.result()
         refusals["switch"] = switch
         refusals["rivals"] = self._look_for_rivals(leads, probe)
         if not leads:
-            refusals["lease"] = lease_refusal(parts.election)
+            refusals["lease"] = lease_refusal(self.election)
         refusals["log"] = self._hindrance.begin()
-        if not self._decider.has_passed:
+        if not self.decider.has_passed:
             refusals["start"] = "the first pass writes nothing"
         self._refusals = {about: text for about, text in refusals.items() if text}
         if not self._may and (self._unread or not self._refusals):
             self._unread = self._recall()
             if self._unread:
                 self._refusals["ledger"] = self._unread
-        unread = [parts.rivals.blind, self._refusals.get("ledger", "")]
+        unread = [self.rivals.blind, self._refusals.get("ledger", "")]
         if not is_read:
             unread.append(switch)
         self._hindrance.note_unread("; ".join(filter(None, unread)), leads)
         self._tell_who()
         self._may = not self._refusals
-        parts.gate.begin(self._why or "")
-        self.figures.leads = lanes.leads = self._may and not parts.options.dry_run
+        self.gate.begin(self._why or "")
+        self.figures.leads = lanes.leads = self._may and not self.options.dry_run
 
     def _begin_term(self, leads: bool) -> None:
         """Forget what this process wrote if another may have written since."""
-        if leads and self._term == self._parts.election.term:
+        if leads and self._term == self.election.term:
             return
-        self._term = self._parts.election.term if leads else 0
-        self._parts.rivals.own.keep(set())
-        self._decider.lanes.forget_writes()
-        if self._parts.statuses is not None:
-            self._parts.statuses.forget()
+        self._term = self.election.term if leads else 0
+        self.rivals.own.keep(set())
+        self.decider.lanes.forget_writes()
+        if self.statuses is not None:
+            self.statuses.forget()
 
     def _recall(self) -> str:
         """Take over what earlier leaders did; return why it cannot be read, "" if it could be."""
-        sink, lanes = self._parts.statuses, self._decider.lanes
+        sink, lanes = self.statuses, self.decider.lanes
         if sink is not None:
             try:
                 found = sink.last({lane.key for lane in lanes})
             except ApiError as error:
                 return f"the reports of earlier leaders: {error.text}"
             for key, status in found.items():
-                self._decider.put_status(key, status)
+                self.decider.put_status(key, status)
         return self._origins.recall()
 
     def _look_for_rivals(self, leads: bool, probe: str) -> str:
         """Select the HPAs of the pass; return why nothing may be written, "" if it may."""
-        parts, lanes = self._parts, list(self._decider.lanes)
-        refusal = parts.rivals.look(lanes, leads, probe)
-        parts.selection.begin(lanes, parts.rivals.barred)
-        if not refusal and isinstance(parts.statuses, Reports) and parts.statuses.rival:
-            return f"{parts.statuses.rival}: another instance acts; stop one of the two"
+        lanes = list(self.decider.lanes)
+        refusal = self.rivals.look(lanes, leads, probe)
+        self.selection.begin(lanes, self.rivals.barred)
+        if not refusal and isinstance(self.statuses, Reports) and self.statuses.rival:
+            return f"{self.statuses.rival}: another instance acts; stop one of the two"
         return refusal
 
     def _tell_who(self) -> None:
-        election, why = self._parts.election, "; ".join(self._refusals.values())
+        election, why = self.election, "; ".join(self._refusals.values())
         if why != self._why:
             event = "follows" if why else "leads"
             text = why or "nothing forbids writes"
-            self._parts.journal.add([{"event": event, "text": text}])
+            self.journal.add([{"event": event, "text": text}])
         self._why = why
         leader = election.leader
         if leader not in (self._leader, election.candidate.identity):
-            self._say("note", f"{leader or 'nobody'} has the lease {election.place}")
+            self.say("note", f"{leader or 'nobody'} has the lease {election.place}")
         self._leader = leader
 
     def _tell_foreign(self, change: ForeignChange) -> None:
         self.figures.foreign += 1
         place, sizes = "/".join(change.key), f"{change.before} -> {change.after}"
-        self._say("note", f"{place}: another changed the size, {sizes}")
+        self.say("note", f"{place}: another changed the size, {sizes}")
 
     # ---- after the decision
 
@@ -284,7 +277,7 @@ class Applier:
             if result.decisions.rescaled[h]
         ]
         if not self._may:
-            if self._parts.election.leads:
+            if self.election.leads:
                 why = dict.fromkeys((c.h for c in changes), f"hpabatch: waits: {self._why}")
                 self._log_waits(result, changes, why)
             self._tell_pass(len(result), len(changes), Counter())
@@ -293,12 +286,12 @@ class Applier:
         written, parts = self._write_sizes(result, changes, vanished, present)
         self._tell_pass(len(result), len(changes), Counter(one.outcome for one in written.values()))
         sizes = self._sizes_of(result, written, parts)
-        if self._parts.options.dry_run:  # it stores nothing, so no decision is changed
+        if self.options.dry_run:  # it stores nothing, so no decision is changed
             return replace(result, sizes=sizes)
         failed = {h: one.error for h, one in written.items() if one.error}
         partly = {h: c.after for h, c in parts.items() if h not in failed}
         if failed or partly:
-            result = self._decider.redecide(failed, partly)
+            result = self.decider.redecide(failed, partly)
         void = {h for h, one in written.items() if one.is_void}
         self._write_statuses(result, [h for h in ours if h not in void])
         return replace(result, sizes=sizes)
@@ -315,12 +308,12 @@ class Applier:
         Returns:
             The outcomes by lane, and by lane the changes that are only a part of what was decided.
         """
-        ledger = self._parts.ledger
+        ledger = self.ledger
         now_ms = result.now_ms + ledger.skew_ms
         taken: list[Change] = []
         why = {c.h: f"hpabatch: waits: {vanished}" for c in changes}
         if not vanished:
-            removals = Removals(self._parts.options, ledger.removed(now_ms), present)
+            removals = Removals(self.options, ledger.removed(now_ms), present)
             single, shared = first_of_each(changes, self._target_of)
             taken, why = self._queue.admit(single, removals)
             why |= shared
@@ -336,43 +329,42 @@ class Applier:
         self, result: PassResult, taken: Sequence[Change], now_ms: int
     ) -> dict[int, Written]:
         """Write the sizes that no limit holds back; return the outcomes by lane."""
-        parts = self._parts
         # Log and ledger name what will be written before it is.
         lines = [self._line(result, change, "will") for change in taken]
         entries = [Entry(now_ms, *c.key, c.before, c.after) for c in taken]
-        about, unsaid = "log", self._parts.journal.add(lines)
-        if not unsaid and not self._parts.options.dry_run:
-            about, unsaid = "ledger", self._parts.ledger.add(entries, self._kept_ms)
+        about, unsaid = "log", self.journal.add(lines)
+        if not unsaid and not self.options.dry_run:
+            about, unsaid = "ledger", self.ledger.add(entries, self._kept_ms)
         if unsaid:
             self._refusals[about] = f"no size is written: {unsaid}"
         if unsaid:
             told = [Written(Outcome.FAILED, unsaid)] * len(lines)
-            parts.journal.record(outcomes(lines, told), is_durable=True)
+            self.journal.record(outcomes(lines, told), is_durable=True)
             return {c.h: Written(Outcome.FAILED, f"hpabatch: {unsaid}") for c in taken}
-        written = parts.gate.carry(self._writers, self._write, taken)
-        parts.journal.record(outcomes(lines, written), is_durable=True)
+        written = self.gate.carry(self._writers, self._write, taken)
+        self.journal.record(outcomes(lines, written), is_durable=True)
         # As in the controller, where a scale event has the time of the response.
         times = [result.now_ms + round(1000 * (one.ended_s - self._began_s)) for one in written]
         pairs = list(zip(taken, written, strict=True))
         self._queue.put_back(c for c, one in pairs if one.outcome is Outcome.WAITS)
         for (change, one), at_ms in zip(pairs, times, strict=True):
             if one.outcome is Outcome.OFF:
-                parts.selection.note_off(self._target_of(change))
-            if not parts.options.dry_run and (not one.error or one.uncertain):
-                self._decider.lanes.note_write(
+                self.selection.note_off(self._target_of(change))
+            if not self.options.dry_run and (not one.error or one.uncertain):
+                self.decider.lanes.note_write(
                     change.key, at_ms, change.before, change.after, not one.error
                 )
-        if not parts.options.dry_run:
+        if not self.options.dry_run:
             self._origins.wrote(list(zip(entries, times, written, strict=True)))
-            parts.ledger.store(self._kept_ms)
+            self.ledger.store(self._kept_ms)
         return {change.h: one for change, one in pairs}
 
     def _write(self, change: Change) -> Written:
         scale = self._lane(change).scale
-        return self._parts.scales.write(self._target_of(change), change.before, change.after, scale)
+        return self.scales.write(self._target_of(change), change.before, change.after, scale)
 
     def _lane(self, change: Change) -> Lane:
-        lane = self._decider.lanes.get(change.key)
+        lane = self.decider.lanes.get(change.key)
         if lane is None:
             raise AssertionError("a decided HPA has a lane until the next pass")
         return lane
@@ -381,7 +373,7 @@ class Applier:
         return target_key(change.key[0], self._lane(change).spec.scale_target_ref)
 
     def _kept_ms(self, key: LaneKey) -> int:
-        lane = self._decider.lanes.get(key)
+        lane = self.decider.lanes.get(key)
         return kept_ms(None if lane is None else lane.spec)
 
     def _log_waits(
@@ -390,7 +382,7 @@ class Applier:
         """Log the sizes that begin to wait, or wait for another reason."""
         before = self._waits
         self._waits = {c.key: why[c.h] for c in changes if c.h in why}
-        self._parts.journal.add(
+        self.journal.add(
             self._line(result, c, "waits", why[c.h])
             for c in changes if c.h in why and before.get(c.key) != why[c.h]
         )  # fmt: skip
@@ -404,7 +396,7 @@ class Applier:
             "namespace": change.key[0], "hpa": change.key[1], "target": result.targets[change.h],
             "from": change.before, "to": change.after,
             "why": result.why(change.h), "part": change.part,
-            "dry_run": self._parts.options.dry_run, "event": event, "error": error,
+            "dry_run": self.options.dry_run, "event": event, "error": error,
         }  # fmt: skip
 
     def _sizes_of(
@@ -420,7 +412,7 @@ class Applier:
             if one is None:
                 outcome, text = SIZE_HELD, self._held(_key(result, h))
             elif one.outcome is Outcome.DONE:
-                outcome = SIZE_ACCEPTED if self._parts.options.dry_run else SIZE_WRITTEN
+                outcome = SIZE_ACCEPTED if self.options.dry_run else SIZE_WRITTEN
                 text = "" if part is None else part.part
             else:
                 outcome, text = _OUTCOMES[one.outcome], one.error.removeprefix("hpabatch: ")
@@ -429,25 +421,22 @@ class Applier:
 
     def _held(self, key: LaneKey) -> str:
         """Return why this process may not write a decided size."""
-        selection = self._parts.selection
-        if key in selection.reasons:
-            return f"not written: {selection.reasons[key]}"
-        if not selection.is_acted_on(key):
-            return "not written: it is not in the share of --canary"
-        is_others = self._leader not in ("", self._parts.election.candidate.identity)
+        if key in self.selection.reasons:
+            return f"not written: {self.selection.reasons[key]}"
+        is_others = self._leader not in ("", self.election.candidate.identity)
         if is_others and self._refusals.keys() - {"metrics"} == {"lease"}:
             return f"the leader writes: {self._leader}"
         return f"not written: {self._why}"
 
     def _is_ours(self, result: PassResult, h: int) -> bool:
         key = _key(result, h)
-        if self._decider.lanes.get(key) is None or not result.decided[h]:
+        if self.decider.lanes.get(key) is None or not result.decided[h]:
             return False
-        probe = self._parts.rivals.probe
+        probe = self.rivals.probe
         if probe is not None and key[1] == PROBE:
             # A status on the probe of another instance shows there that this one acts.
             return key != probe.key
-        return self._parts.selection.is_acted_on(key)
+        return key not in self.selection.reasons
 
     def _tell_pass(self, hpas: int, changes: int, counts: Counter[Outcome]) -> None:
         figures = self.figures
@@ -457,10 +446,10 @@ class Applier:
         figures.void += counts[Outcome.MOVED] + counts[Outcome.OFF]
         said = "".join(f", {count} {outcome}" for outcome, count in counts.items())
         text = f"{counted(hpas, 'HPA')} decided, {counted(changes, 'size')} to change{said}"
-        self._parts.journal.note([{"event": "pass", "leader": self._leader, "text": text}])
+        self.journal.note([{"event": "pass", "leader": self._leader, "text": text}])
 
     def _write_statuses(self, result: PassResult, ours: Sequence[int]) -> None:
-        sink = self._parts.statuses
+        sink = self.statuses
         if sink is None:
             return
         fine = np.isin(result.metrics.code, (codes.METRIC_OK, codes.METRIC_NOT_COMPUTED))
@@ -469,18 +458,18 @@ class Applier:
         for h in ours:
             key, document = _key(result, h), as_stored_status(result.document(h))
             keys.add(key)
-            lane = self._decider.lanes.get(key)
+            lane = self.decider.lanes.get(key)
             if lane is None:
                 continue
             if differ(lane.status, document.status):
-                if self._parts.rivals.documents is not None:
+                if self.rivals.documents is not None:
                     item = replace(lane.item, hpa=document)
-                    self._parts.rivals.documents.put_own(item)
-                self._parts.rivals.own.add(key, lane.uid, lane.status, document.status)
+                    self.rivals.documents.put_own(item)
+                self.rivals.own.add(key, lane.uid, lane.status, document.status)
                 sink.put(key, document)
             if result.decisions.rescaled[h] or result.error[h] or h in failing:
                 sink.tell(document, result.events(h))
-        self._parts.rivals.own.keep(keys)
+        self.rivals.own.keep(keys)
 
 
 def _key(result: PassResult, h: int) -> LaneKey:

@@ -6,12 +6,10 @@ of writes says when that begins, and when it ends.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, wait
-from contextlib import suppress
-from math import ceil
+from math import ceil, inf
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -44,9 +42,7 @@ _HUNG_PERIODS: Final = 6
 _LEAST_HUNG_S: Final = 90.0
 _UNREAD_PASSES: Final = 4
 _LEAST_UNREAD_S: Final = 60.0
-_AGAIN_S: Final = 60.0
-_MOST_READINGS: Final = 10  # of a pass: the loop waits for them
-_MOST_NAMED: Final = 20
+_AGAIN_S: Final = 300.0
 
 
 def read_switch(client: WriteClient, namespace: str) -> tuple[str, bool]:
@@ -178,7 +174,7 @@ class Gate:
         if not why and self._clock() >= self._until:
             why = f"writes of a pass begin within {self._longest_s:g} s, and others came first"
         if why:
-            return Written(Outcome.WAITS, f"hpabatch: waits: {why}", ended_s=time.monotonic())
+            return Written(Outcome.WAITS, f"hpabatch: waits: {why}")
         return write(change)
 
 
@@ -430,55 +426,44 @@ class Selection:
     """The HPAs of a pass. For one thread.
 
     Attributes:
-        reasons: why HPAs are left alone. Those beyond the canary share are not among them.
+        reasons: why HPAs are left alone.
     """
 
     def __init__(
         self,
-        canary_pct: int,
         *,
         reads_target: bool,
-        annotation: Callable[[ScaleKey], str | None],
         log: Callable[[Iterable[Fields]], object],
-        say: Callable[[str, str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin with no HPA.
 
         Args:
-            canary_pct: share of the HPAs that are acted on.
             reads_target: the target's own annotation counts, too.
-            annotation: reads that of a target (ApiError: it cannot).
-            say: gets event and text of notes.
             clock: monotonic seconds.
         """
         self.reasons: dict[LaneKey, str] = {}
-        self._canary_pct, self._reads_target, self._annotation = (
-            canary_pct, reads_target, annotation
-        )  # fmt: skip
-        self._log, self._say, self._clock = log, say, clock
-        self._found: dict[ScaleKey, tuple[str, float]] = {}  # by a write: value, when read
-        self._readings = 0  # in this pass
-        self._share: frozenset[LaneKey] | None = None
+        self._reads_target, self._log, self._clock = reads_target, log, clock
+        self._off_s: dict[ScaleKey, float] = {}  # when a write was forbidden by the annotation
 
     def begin(self, lanes: Iterable[Lane], barred: Mapping[LaneKey, str]) -> None:
         """Begin a pass over these HPAs, of which some are barred for a reason."""
-        lanes, before = list(lanes), self.reasons
-        self.reasons, self._readings = {}, 0
+        lines: list[Fields] = []
+        before, self.reasons = self.reasons, {}
         for lane in lanes:
-            why = barred.get(lane.key) or self._opted_out(lane)
+            why, was = barred.get(lane.key) or self._opted_out(lane), before.get(lane.key, "")
             if why:
                 self.reasons[lane.key] = why
-        self._log(_changes(lanes, before, self.reasons))
-        self._tell_share(lane.key for lane in lanes)
-
-    def is_acted_on(self, key: LaneKey) -> bool:
-        """Return whether an HPA is acted on in this pass."""
-        return key not in self.reasons and is_canary(key, self._canary_pct)
+            if why != was:
+                lines.append({
+                    "event": "leaves" if why else "resumes", "namespace": lane.key[0],
+                    "hpa": lane.key[1], "target": lane.target, "text": why or was,
+                })  # fmt: skip
+        self._log(lines)
 
     def note_off(self, target: ScaleKey) -> None:
         """Note that a write found that the target's annotation forbids it."""
-        self._found[target] = ("off", self._clock())
+        self._off_s[target] = self._clock()
 
     def _opted_out(self, lane: Lane) -> str:
         value = dict(lane.item.hpa.annotations).get(ANNOTATION)
@@ -488,66 +473,10 @@ class Selection:
             return ""
         if lane.scale is not None and lane.scale.version:
             value = lane.scale.apply
-        else:
-            value = self._found_off(target_key(lane.key[0], lane.spec.scale_target_ref))
-        return off_text("the target's", value) if is_off(value) else ""
-
-    def _found_off(self, target: ScaleKey) -> str | None:
-        """Return the annotation of a target that no watch shows, once a write has found it.
-
-        It is read again every minute.
-        """
-        known = self._found.get(target)
-        if known is None:
-            return None
-        value: str | None = known[0]
-        if self._clock() - known[1] >= _AGAIN_S and self._readings < _MOST_READINGS:
-            self._readings += 1
-            with suppress(ApiError):  # then it stays what it was
-                value = self._annotation(target)
-            if is_off(value):
-                self._found[target] = (str(value), self._clock())
+        else:  # no watch shows it: after a while the next write finds out again
+            target = target_key(lane.key[0], lane.spec.scale_target_ref)
+            if self._clock() - self._off_s.get(target, -inf) < _AGAIN_S:
+                value = "off"
             else:
-                del self._found[target]
-        return value
-
-    def _tell_share(self, keys: Iterable[LaneKey]) -> None:
-        """Name the HPAs of the canary share when it is another than before."""
-        if self._canary_pct >= 100:
-            return
-        every = list(keys)
-        share = frozenset(key for key in every if is_canary(key, self._canary_pct))
-        if share == self._share:
-            return
-        self._share = share
-        names = sorted("/".join(key) for key in share)
-        text = f"--canary {self._canary_pct}: {len(share)} of {len(every)} HPAs are acted on"
-        self._log([{"event": "share", "text": text, "hpas": names}])
-        more = f", and {len(names) - _MOST_NAMED} more" if names[_MOST_NAMED:] else ""
-        named = f": {', '.join(names[:_MOST_NAMED])}{more}" if names else ""
-        self._say("note", f"{text}{named}")
-
-
-def is_canary(key: LaneKey, share_pct: int) -> bool:
-    """Return whether an HPA belongs to the share: by its name, so always the same ones.
-
-    A larger share contains a smaller one.
-    """
-    digest = hashlib.sha256(f"{key[0]}/{key[1]}".encode()).digest()
-    return int.from_bytes(digest[:8]) < share_pct * 2**64 // 100
-
-
-def _changes(
-    lanes: Iterable[Lane], before: Mapping[LaneKey, str], after: Mapping[LaneKey, str]
-) -> list[Fields]:
-    """Return the lines about HPAs that are left alone from now on, or acted on again."""
-    found: list[Fields] = []
-    for lane in lanes:
-        why = after.get(lane.key, "")
-        if why != before.get(lane.key, ""):
-            namespace, name = lane.key
-            found.append({
-                "event": "leaves" if why else "resumes", "namespace": namespace, "hpa": name,
-                "target": lane.target, "text": why or before[lane.key],
-            })  # fmt: skip
-    return found
+                self._off_s.pop(target, None)
+        return off_text("the target's", value) if is_off(value) else ""

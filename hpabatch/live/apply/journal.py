@@ -3,14 +3,13 @@
 Fields of a line (JSON), empty ones left out:
 
     ts         timestamp (RFC 3339, UTC, ms)
-    event      start, stop, leads, follows: of this process; pass: of each pass; share: of the
-               canary share; will, done, failed, waits, void: of a size; leaves, resumes: of an HPA
-               that is left alone; status, event, report, probe: of other writes, after them
+    event      start, stop, leads, follows: of this process; pass: of each pass; will, done,
+               failed, waits, void: of a size; leaves, resumes: of an HPA that is left alone;
+               status, event, report, probe: of other writes, after them
     id         joins the lines of one write
     identity   of the process, as its lease shows it
     leader     of `pass`: identity of the instance that has the lease; absent: nobody
     cluster, namespace, hpa, target
-    hpas       of `share`: all names
     from, to   sizes
     why        the reason of the decision
     part       why it is only a part of what was decided

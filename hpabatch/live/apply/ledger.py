@@ -16,7 +16,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from hpabatch._json import decode_json
@@ -27,7 +26,6 @@ from hpabatch.live.apply.scales import TIMEOUT_S, Fence, Written
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.lanes import SHOWN_MS, ForeignChange, LaneKey
 from hpabatch.model.objects.hpa import HPASpec
-from hpabatch.model.times import parse_instant_ms
 
 NAME: Final = "hpabatch-ledger"
 _FIELD: Final = "changes"
@@ -235,35 +233,22 @@ def _decoded(text: str) -> list[Entry]:
 
 
 _CLOCKS_MS: Final = 10_000  # by which clocks of two machines may differ unnoticed, and more
-_PASSES: Final = 4  # in which a status may yet name the size
-
-
-@dataclass(slots=True)
-class _Waiting:
-    """A change that a status may yet name, and the passes since it was seen."""
-
-    change: ForeignChange
-    passes: int = 0
 
 
 class Origins:
     """Attributes the changes that a watch shows. For the loop's thread."""
 
     def __init__(
-        self, ledger: Ledger, decider: Decider, say: Callable[[ForeignChange], None],
-        *, reads_status: bool,
-    ) -> None:  # fmt: skip
+        self, ledger: Ledger, decider: Decider, say: Callable[[ForeignChange], None]
+    ) -> None:
         """Prepare.
 
         Args:
             decider: of the loop; its lanes note the changes.
             say: gets changes of others while this process alone may write.
-            reads_status: a controller of HPAs that writes statuses may have led before.
         """
         self._ledger, self._decider, self._say = ledger, decider, say
-        self._reads_status = reads_status
         self._taken: set[tuple[object, ...]] = set()  # ids of entries that are booked or void
-        self._waiting: list[_Waiting] = []
         self._read = False
 
     def wrote(self, made: Sequence[tuple[Entry, int, Written]]) -> None:
@@ -289,10 +274,8 @@ class Origins:
             Why the ledger cannot be read, "" if it could be: then the changes wait.
         """
         lanes = self._decider.lanes
-        self._waiting += [_Waiting(change) for change in lanes.foreign]
-        lanes.foreign.clear()
         self._read = self._read and alone  # otherwise another may have written into it since
-        if not self._waiting:
+        if not lanes.foreign:
             return ""
         try:
             entries = self._ledger.known if self._read else self._ledger.read()
@@ -300,17 +283,16 @@ class Origins:
             return _unread(error)
         self._read = True
         self._taken &= {entry.id for entry in entries}
-        waiting, self._waiting = self._waiting, []
-        for item in waiting:
-            change, item.passes = item.change, item.passes + 1
+        for change in lanes.foreign:
             rescales = self._rescales(change, entries)
-            if rescales or (not alone and self._is_in_status(change)):
-                for ms, before, after in rescales or [change[1:]]:
-                    lanes.book_rescale(change.key, ms, before, after)
-            elif alone:
+            # The cluster's own controller has no ledger: until it is off, a change may be its own.
+            if not rescales and not alone and not self._decider.owns:
+                rescales = [change[1:]]
+            for ms, before, after in rescales:
+                lanes.book_rescale(change.key, ms, before, after)
+            if not rescales and alone:
                 self._say(change)
-            elif self._reads_status and item.passes < _PASSES:
-                self._waiting.append(item)
+        lanes.foreign.clear()
         return ""
 
     def recall(self) -> str:
@@ -382,17 +364,6 @@ class Origins:
             return [(change.ms, change.before, change.after)]
         ms = change.ms - len(chain) + 1
         return [(ms + k, entry.before, entry.after) for k, entry in enumerate(chain)]
-
-    def _is_in_status(self, change: ForeignChange) -> bool:
-        """Return whether the HPA's status names the size, as of a rescale at that time."""
-        lane = self._decider.lanes.get(change.key)
-        if not self._reads_status or lane is None or lane.status.desired_replicas != change.after:
-            return False
-        try:
-            scaled_ms = parse_instant_ms(lane.status.last_scale_time or "")
-        except ValueError:
-            return False
-        return scaled_ms >= change.ms - SHOWN_MS
 
 
 def _unread(error: ApiError) -> str:

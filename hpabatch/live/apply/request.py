@@ -44,15 +44,6 @@ class ApplyOptions(Request):
         metavar="FILE",
         unset="in the user's state folder",
     )
-    canary: int = option(
-        "number",
-        "Share of the HPAs that is scaled, in percent: always the same ones. With --take-over "
-        "nobody scales the others.",
-        100,
-        metavar="PERCENT",
-        minimum=1,
-        maximum=100,
-    )
     most_targets: int = option(
         "number", "Targets whose size a pass changes, at most.", 100, metavar="N", minimum=1
     )
@@ -119,12 +110,6 @@ class ApplyOptions(Request):
                 "--apply needs either --manifests (own HPA documents, whose targets no HPA of the "
                 "cluster names) or --take-over (the cluster's HPAs, with its own controller "
                 "switched off): give one of them"
-            )
-        if self.take_over and self.canary < 100 and not self.dry_run:
-            raise UsageError(
-                f"--canary {self.canary} with --take-over: expected a controller for the other "
-                f"{100 - self.canary} % of the HPAs, got none (the cluster's own is switched off); "
-                "leave --canary out, or try with --dry-run or --manifests"
             )
         if self.lease_ms % 1000:
             raise UsageError(

@@ -15,12 +15,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from hpabatch.cluster.apis.scales import target_key
 from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import Json, WriteClient
-from hpabatch.cluster.objects.types import HpaObject, ScaleKey
+from hpabatch.cluster.objects.types import ScaleKey
+from hpabatch.cluster.watch.site import Site
 from hpabatch.live.apply.journal import Fields
 from hpabatch.live.passes.lanes import Lane, LaneKey
 from hpabatch.model.objects.hpa import HPAStatus
@@ -186,26 +187,6 @@ class Probe:
         }  # fmt: skip
 
 
-class ClusterHpas(Protocol):
-    """The watch of the cluster's HPAs."""
-
-    def blindness(self) -> str:
-        """Return why the HPAs of the cluster may be others than are known, "" if they are known."""
-
-    def unreadable(self) -> Mapping[LaneKey, str]:
-        """Return the HPAs whose present state cannot be decoded, and why not."""
-
-
-class OwnDocuments(Protocol):
-    """The cluster's site while it decides HPAs of manifests."""
-
-    def named_targets(self) -> Mapping[ScaleKey, str]:
-        """Return the targets that HPAs of the cluster name, and one that does."""
-
-    def put_own(self, item: HpaObject) -> None:
-        """Replace an own document, which has another status."""
-
-
 Trait = tuple[object, ...]
 
 
@@ -263,8 +244,8 @@ class Rivals:
         blind: why the HPAs of the cluster are not known in this pass, "" if they are.
     """
 
-    hpas: ClusterHpas
-    documents: OwnDocuments | None
+    hpas: Site
+    documents: Site | None
     silence: Silence | None
     probe: Probe | None
     own: OwnStatuses = field(default_factory=OwnStatuses)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol
 
@@ -72,20 +72,12 @@ class Written:
     outcome: Outcome = Outcome.DONE
     error: str = ""
     uncertain: bool = False
-    ended_s: float = 0.0
+    ended_s: float = field(default_factory=time.monotonic)
 
     @property
     def is_void(self) -> bool:
         """Whether the decision is void."""
         return self.outcome in (Outcome.MOVED, Outcome.OFF)
-
-
-class _NotSentError(Exception):
-    """The size is not written, and nothing was sent that could have written it."""
-
-    def __init__(self, outcome: Outcome, text: str) -> None:
-        super().__init__(f"hpabatch: {text}")
-        self.outcome = outcome
 
 
 class ScaleWriter:
@@ -122,90 +114,75 @@ class ScaleWriter:
         """
         puts: list[Json] = []
         try:
-            error, uncertain = self._tried(key, before, after, _known(seen, before), puts)
-        except _NotSentError as kept:
-            return Written(kept.outcome, str(kept), ended_s=time.monotonic())
+            return self._tried(key, before, after, _known(seen, before), puts)
         except ApiError as failure:
-            error, uncertain = failure.text, bool(puts)
+            error = failure.text
         except Exception as failure:  # noqa: BLE001 - one invalid response must not lose the others
             said = f"{type(failure).__name__}: {failure}"
-            error, uncertain = f"hpabatch: expected a Scale, got another object: {said}", bool(puts)
-        outcome = Outcome.FAILED if error else Outcome.DONE
-        return Written(outcome, error, uncertain, time.monotonic())
-
-    def annotation(self, key: ScaleKey) -> str | None:
-        """Return a target's annotation that can forbid writes (ApiError: see `errors`)."""
-        path = scale_path(self._apis, key).removesuffix("/scale")
-        return _annotation(self._get(path))
+            error = f"hpabatch: expected a Scale, got another object: {said}"
+        return Written(Outcome.FAILED, error, bool(puts))
 
     def _tried(
         self, key: ScaleKey, before: int, after: int, scale: Json | None, puts: list[Json]
-    ) -> tuple[str, bool]:
-        """Return error and uncertainty of a write.
-
-        `puts` gets what is sent, until it is known to have failed.
-        """
-        path = scale_path(self._apis, key)
-        failure: ApiError | None = None
+    ) -> Written:
+        """Write a size; `puts` gets what is sent, until it is known to have failed."""
+        path, text = scale_path(self._apis, key), ""
         for attempt in range(_ATTEMPTS):
             if attempt:
                 self._sleep(_PAUSE_S * (1 + _JITTER * random.random()))  # noqa: S311 - jitter
             if scale is None:
-                scale = self._read(key, path)
+                scale, annotation = self._read(key, path)
+                if is_off(annotation):
+                    said = off_text("the target's", annotation)
+                    return Written(Outcome.OFF, f"hpabatch: {said}")
                 if _size(scale) != before:
-                    raise _NotSentError(
-                        Outcome.MOVED,
-                        f"the size is {_size(scale)}, and {before} was decided on; the next pass "
-                        "decides again",
-                    )
+                    said = f"the size is {_size(scale)}, and {before} was decided on"
+                    return Written(Outcome.MOVED, f"hpabatch: {said}; the next pass decides again")
             self._sleep(self._budget.take())
             refusal = self._fence.refusal(TIMEOUT_S)
             if refusal:
-                raise _NotSentError(Outcome.WAITS, f"waits: {refusal}")
+                return Written(Outcome.WAITS, f"hpabatch: waits: {refusal}")
             puts.append({**scale, "spec": {**(scale.get("spec") or {}), "replicas": after}})
             try:
                 self._client.write("PUT", path, puts[-1], TIMEOUT_S)
             except Withheld as error:
-                raise _NotSentError(Outcome.WAITS, f"waits: {error.text}") from None
+                return Written(Outcome.WAITS, f"hpabatch: waits: {error.text}")
             except ApiError as error:
                 failure = error
             else:
-                return "", False
+                return Written()
             if is_uncertain(failure):
                 return self._settled(failure, path, scale, after)
             puts.clear()
+            text = failure.text
             if self._has_paused(failure):
                 continue
             if failure.status != _CONFLICT:
                 break
             scale = None
-        return "" if failure is None else failure.text, False
+        return Written(Outcome.FAILED, text)
 
-    def _settled(self, failure: ApiError, path: str, scale: Json, after: int) -> tuple[str, bool]:
-        """Return error and uncertainty of a write without a response: the scale may show it.
+    def _settled(self, failure: ApiError, path: str, scale: Json, after: int) -> Written:
+        """Return the result of a write without a response: the scale may show it.
 
         One that does not show it proves nothing: the server may store the write after this reading.
         """
         try:
             again = self._get(path)
+            is_made = _version(again) != _version(scale) and _size(again) == after
         except ApiError:
-            return failure.text, True
-        if _version(again) == _version(scale) or _size(again) != after:
-            return failure.text, True
-        return "", False
+            is_made = False
+        return Written() if is_made else Written(Outcome.FAILED, failure.text, uncertain=True)
 
-    def _read(self, key: ScaleKey, path: str) -> Json:
-        """Return a target's scale; `_NotSentError` if its annotation forbids the write."""
+    def _read(self, key: ScaleKey, path: str) -> tuple[Json, str | None]:
+        """Return a target's scale, and its annotation if that can forbid the write."""
         if not self._reads_target:
-            return self._get(path)
+            return self._get(path), None
         if (key.group, key.kind) in BUILT_IN:
             found = self._get(path.removesuffix("/scale"))
-            scale, value = _scale_of(found), _annotation(found)
-        else:  # the annotation last: one that came before the scale would not be a conflict
-            scale, value = self._get(path), self.annotation(key)
-        if is_off(value):
-            raise _NotSentError(Outcome.OFF, off_text("the target's", value))
-        return scale
+            return _scale_of(found), _annotation(found)
+        scale = self._get(path)  # the annotation last: one before the scale would be no conflict
+        return scale, _annotation(self._get(path.removesuffix("/scale")))
 
     def _get(self, path: str) -> Json:
         for _ in range(_ATTEMPTS - 1):

@@ -18,17 +18,18 @@ from hpabatch.cluster.connection.connect import Connection
 from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import Budget, WriteClient
 from hpabatch.cluster.objects.types import HpaObject, ScaleKey
+from hpabatch.cluster.watch.site import Site
 from hpabatch.errors import ManifestError, UsageError
 from hpabatch.inputs.keda import GROUP
 from hpabatch.inputs.manifests import check_manifests, load_manifests
-from hpabatch.live.apply.applier import Applier, Parts
+from hpabatch.live.apply.applier import Applier
 from hpabatch.live.apply.guards import Gate, Selection, read_switch
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import DRY_NAME, NAME, Candidate, Election
 from hpabatch.live.apply.ledger import Ledger
 from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.request import ApplyOptions
-from hpabatch.live.apply.rivals import ClusterHpas, OwnDocuments, Probe, Rivals, Silence, silence_s
+from hpabatch.live.apply.rivals import Probe, Rivals, Silence, silence_s
 from hpabatch.live.apply.scales import ScaleWriter
 from hpabatch.live.apply.statuses import HpaStatuses
 from hpabatch.live.passes.decide import Decider
@@ -56,7 +57,7 @@ class Place(NamedTuple):
     namespace: str
     log: Path
     period_s: float
-    hpas: ClusterHpas
+    hpas: Site
     skew_s: Callable[[], float | None] = lambda: None
 
 
@@ -114,7 +115,7 @@ def make_applier(
     options: ApplyOptions,
     place: Place,
     decider: Decider,
-    documents: OwnDocuments | None,
+    documents: Site | None,
     say: Callable[[str, str], None],
     stack: ExitStack,
     silence: Silence | None = None,
@@ -169,16 +170,13 @@ def make_applier(
             Reports(control, place.namespace, identity, budget, gate, log=journal.record)
             if is_own else HpaStatuses(control, version, budget, gate, log=journal.record)
         )  # fmt: skip
-    selection = Selection(
-        options.canary, reads_target=is_own, annotation=scales.annotation, log=journal.add, say=say,
-    )  # fmt: skip
-    parts = Parts(
+    applier = Applier(
         client=control, namespace=place.namespace, scales=scales, gate=gate, statuses=statuses,
         election=election, journal=journal,
         ledger=Ledger(control, place.namespace, election, place.skew_s),
-        rivals=rivals, selection=selection, options=options,
+        rivals=rivals, selection=Selection(reads_target=is_own, log=journal.add),
+        options=options, decider=decider, say=say,
     )  # fmt: skip
-    applier = Applier(parts, decider, say)
     stack.callback(applier.stop)
     return applier
 

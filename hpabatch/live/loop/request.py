@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from hpabatch.engine.fleet.request import Rules
 from hpabatch.errors import UsageError
@@ -83,11 +83,6 @@ class WatchRequest(ClusterLogin, Rules):
         "number", "Requests for metrics at once, at most.", 8, metavar="N", minimum=1, maximum=64
     )
 
-    @property
-    def store(self) -> str | None:
-        """The store that gets what is seen."""
-        raise NotImplementedError
-
 
 @dataclass(frozen=True, kw_only=True)
 class LiveRequest(WatchRequest, ApplyOptions):
@@ -137,11 +132,6 @@ class LiveRequest(WatchRequest, ApplyOptions):
         if self.stateless and self.state is not None:
             raise UsageError("--stateless excludes --state: give one of them")
 
-    @property
-    def store(self) -> str | None:
-        """The store that gets what is seen."""
-        return self.record
-
 
 @dataclass(frozen=True, kw_only=True)
 class RecordRequest(WatchRequest):
@@ -154,7 +144,7 @@ class RecordRequest(WatchRequest):
         metavar="HISTORY",
     )
 
-    @property
-    def store(self) -> str | None:
-        """The store that gets what is seen."""
-        return self.out
+    def as_live(self) -> LiveRequest:
+        """Return the loop that records."""
+        shared = {one.name: getattr(self, one.name) for one in fields(WatchRequest)}
+        return LiveRequest(**shared, record=self.out, stateless=True)

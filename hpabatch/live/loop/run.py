@@ -8,11 +8,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hpabatch.cluster.apis.scales import REFRESH_S
 from hpabatch.cluster.objects.types import Change, Kind, MetricKey, Response, Responses, response_to
+from hpabatch.cluster.watch.site import Site
 from hpabatch.errors import HpabatchError
 from hpabatch.live.apply.applier import Applier
 from hpabatch.live.passes.decide import Decider
@@ -23,7 +24,6 @@ from hpabatch.live.record.recorder import Recorder
 from hpabatch.live.serve.exporter import Exporter
 from hpabatch.live.serve.log import LineLog, Said, problems_of
 from hpabatch.live.serve.server import Health
-from hpabatch.live.serve.site import Site
 
 _MOST_FETCHES = 3  # of one pass: HPAs may appear during a fetch
 _WAIT_SAID_S = 10.0
@@ -31,9 +31,14 @@ _MOST_FAILED = 5  # consecutive passes: then it is more than temporary data
 _FINE_PASSES = 2  # without a problem before it counts as over, so that flapping is not logged
 
 
-@dataclass(frozen=True, slots=True)
-class LoopOptions:
-    """Options of a loop.
+def longest_wait_s(budget_s: float) -> float:
+    """Return how long requests may delay a pass, given the budget of one fetch."""
+    return REFRESH_S + _MOST_FETCHES * budget_s
+
+
+@dataclass(slots=True)
+class Loop:
+    """Decides a cluster again and again. One thread calls it.
 
     Attributes:
         period_ms: between the beginnings of two passes.
@@ -46,6 +51,9 @@ class LoopOptions:
         applier: only with it is anything written to the cluster.
     """
 
+    cluster: Site
+    decider: Decider
+    shadow: Shadow
     period_ms: int
     k8s: str
     state: Path | None = None
@@ -57,30 +65,12 @@ class LoopOptions:
     recorder: Recorder | None = None
     tells_decisions: bool = True
     applier: Applier | None = None
+    _said: Said | None = field(init=False)
+    _namespaces: set[str] = field(default_factory=set)
+    _stop: threading.Event = field(default_factory=threading.Event)
 
-
-def longest_wait_s(budget_s: float) -> float:
-    """Return how long requests may delay a pass, given the budget of one fetch."""
-    return REFRESH_S + _MOST_FETCHES * budget_s
-
-
-class Loop:
-    """Decides a cluster again and again. One thread calls it."""
-
-    def __init__(
-        self,
-        cluster: Site,
-        decider: Decider,
-        shadow: Shadow,
-        options: LoopOptions,
-    ) -> None:
-        self._cluster = cluster
-        self._decider = decider
-        self._shadow = shadow
-        self._options = options
-        self._said = Said(options.log) if options.log else None
-        self._namespaces: set[str] = set()
-        self._stop = threading.Event()
+    def __post_init__(self) -> None:
+        self._said = Said(self.log) if self.log else None
 
     def wait_until_listed(self, stop: threading.Event, longest_s: float | None = None) -> str:
         """Wait until every watch has listed once; return what is missing when time is up, or "".
@@ -90,22 +80,22 @@ class Loop:
         """
         begun = said = time.monotonic()
         while True:
-            self._cluster.learn()
-            missing = [s.name for s in self._cluster.states() if not s.has_listed]
+            self.cluster.learn()
+            missing = [s.name for s in self.cluster.states() if not s.has_listed]
             if not missing or stop.is_set():
                 return ""
             waited = time.monotonic() - begun
-            refused = longest_s is not None and self._cluster.is_refused()
+            refused = longest_s is not None and self.cluster.is_refused()
             text = f"not yet listed: {', '.join(missing)}"
             if longest_s is not None and (waited >= longest_s or refused):
-                return "; ".join([text, *self._cluster.problems().values()])
+                return "; ".join([text, *self.cluster.problems().values()])
             if self._said and waited >= _WAIT_SAID_S and time.monotonic() >= said:
                 said = time.monotonic() + 1.0
                 self._said.only(
-                    "cluster", {"watches": text, **self._cluster.problems()}, _FINE_PASSES
+                    "cluster", {"watches": text, **self.cluster.problems()}, _FINE_PASSES
                 )
-            if self._options.health:
-                self._options.health.began()
+            if self.health:
+                self.health.began()
             stop.wait(0.05)
 
     def run(self, stop: threading.Event) -> None:
@@ -118,7 +108,7 @@ class Loop:
         Raises:
             Exception: the error of the last of several consecutive failed passes.
         """
-        period_s = self._options.period_ms / 1000
+        period_s = self.period_ms / 1000
         due, failed = time.monotonic(), 0
         self._stop = stop
         while not stop.is_set():
@@ -132,7 +122,7 @@ class Loop:
                     raise
                 if self._said:
                     self._said.say("pass", f"it was not completed: {error_text(error)}")
-                self._decider.leave_out_unexplained()
+                self.decider.leave_out_unexplained()
             else:
                 failed = 0
                 if self._said:
@@ -148,31 +138,31 @@ class Loop:
 
     def _turn(self) -> Comparison | None:
         """Make a pass; None: it was stopped before a decision."""
-        watch, requests = _Watch(), self._cluster.request_count()
-        if self._options.health:
-            self._options.health.began()
+        watch, requests = _Watch(), self.cluster.request_count()
+        if self.health:
+            self.health.began()
         seen = self._observe(watch)
         if seen is None:
             return None
         responses, now_ms = seen
-        applier = self._options.applier
+        applier = self.applier
         if applier is not None:
             applier.begin()
         watch.phase("apply")
-        result = self._decider.decide(now_ms, responses)
+        result = self.decider.decide(now_ms, responses)
         watch.phase("decide")
         if applier is not None:
             # Also after a stop: what was decided is written, then the loop ends.
             result = applier.carry_out(result)
             watch.phase("write")
-        comparison = self._shadow.compare(result)
+        comparison = self.shadow.compare(result)
         watch.phase("compare")
-        recorder = self._options.recorder
+        recorder = self.recorder
         if recorder is not None:
-            recorder.observe(result.now_ms, responses, self._decider.outcomes())
+            recorder.observe(result.now_ms, responses, self.decider.outcomes())
             recorder.pass_done(
                 result.now_ms, started=result.start, hpas=len(result),
-                duration_ms=round(1000 * watch.total()), k8s=self._options.k8s,
+                duration_ms=round(1000 * watch.total()), k8s=self.k8s,
             )  # fmt: skip
         self._save()
         watch.phase("record")
@@ -180,7 +170,7 @@ class Loop:
             result,
             duration_s=watch.total(),
             phases=watch.phases,
-            requests=self._cluster.request_count() - requests,
+            requests=self.cluster.request_count() - requests,
         )
         comparison = replace(comparison, result=result)
         self._tell(comparison)
@@ -191,20 +181,20 @@ class Loop:
 
         None: it was stopped, and the last requests may be incomplete.
         """
-        self._cluster.read_scales()
+        self.cluster.read_scales()
         if self._stop.is_set():
             return None
         self._take_in()
-        if self._options.applier:
-            self._options.applier.read_ahead()
+        if self.applier:
+            self.applier.read_ahead()
         responses: dict[MetricKey, Response] = {}
         now_ms = 0
         for _ in range(_MOST_FETCHES):
-            wanted = self._decider.lanes.wanted()
+            wanted = self.decider.lanes.wanted()
             missing = {key for key in wanted if response_to(key, responses) is None}
             if now_ms and not missing:
                 break
-            responses |= self._cluster.fetch(missing)
+            responses |= self.cluster.fetch(missing)
             if self._stop.is_set():
                 return None
             watch.phase("fetch")
@@ -213,12 +203,12 @@ class Loop:
         return responses, now_ms
 
     def _take_in(self) -> int:
-        found, now_ms = self._cluster.cut()
-        own = self._options.own_hpa
+        found, now_ms = self.cluster.cut()
+        own = self.own_hpa
         changes = [one for one in found if one.kind is not Kind.hpa or one.key != own]
-        self._decider.apply(changes)
-        if self._options.recorder:
-            self._options.recorder.apply(self._recorded(changes, now_ms))
+        self.decider.apply(changes)
+        if self.recorder:
+            self.recorder.apply(self._recorded(changes, now_ms))
         return now_ms
 
     def _recorded(self, changes: Sequence[Change], now_ms: int) -> list[Change]:
@@ -230,17 +220,17 @@ class Loop:
             # Pods that were known before are recorded in their current state.
             found += [
                 Change(Kind.pod, key, pod, now_ms - 1, listed=True)
-                for key, pod in sorted(self._decider.lanes.pods.items())
+                for key, pod in sorted(self.decider.lanes.pods.items())
                 if key[0] == namespace
             ]
         return found
 
     def _save(self) -> None:
-        path = self._options.state
+        path = self.state
         if path is None:
             return
         try:
-            self._decider.save(path, self._options.state_of)
+            self.decider.save(path, self.state_of)
         except HpabatchError as error:
             if self._said:
                 self._said.say("state", str(error))
@@ -249,20 +239,20 @@ class Loop:
             self._said.fine("state")
 
     def _tell(self, comparison: Comparison) -> None:
-        told, result = self._options, comparison.result
-        if told.exporter:
-            figures = told.recorder.figures if told.recorder else None
-            applied = told.applier.figures if told.applier else None
-            told.exporter.publish(comparison, self._shadow.totals(), figures, applied)
-        if told.health:
-            told.health.done()
+        result = comparison.result
+        if self.exporter:
+            figures = self.recorder.figures if self.recorder else None
+            applied = self.applier.figures if self.applier else None
+            self.exporter.publish(comparison, self.shadow.totals(), figures, applied)
+        if self.health:
+            self.health.done()
         if self._said:
             self._said.only("hpa", problems_of(result))
-            self._said.only("cluster", self._cluster.problems(), _FINE_PASSES)
-            if told.applier:
-                self._said.only("apply", told.applier.problems())
-        if told.log and told.tells_decisions:
-            told.log.tell(comparison)
+            self._said.only("cluster", self.cluster.problems(), _FINE_PASSES)
+            if self.applier:
+                self._said.only("apply", self.applier.problems())
+        if self.log and self.tells_decisions:
+            self.log.tell(comparison)
 
 
 class _Watch:

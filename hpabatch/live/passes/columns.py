@@ -30,7 +30,6 @@ from hpabatch.layout import codes
 from hpabatch.layout.records import (
     ANSWER,
     CHANGE,
-    I32,
     I64,
     METRIC_WORDS,
     POD_STATE,
@@ -207,23 +206,95 @@ class Stream:
         return isinstance(self.source, Usage | PodMetricKey)
 
 
-class Structure:
-    """The columns that depend on the HPAs and their specs alone.
+_WORDS = {
+    codes.METRIC_OK: "ok",
+    codes.METRIC_ANSWER_EMPTY: "empty",
+    codes.METRIC_FETCH_FAILED: "error",
+}
+NOT_FETCHED = "not asked in this pass: the HPA had only just appeared"
+
+
+class Columns:
+    """The columns of one pass: lanes of two ticks, their pods, responses.
+
+    Ticks are filled in later (`Decider`), then the kernels run over `fleet` into `results`.
 
     Attributes:
         specs: by row of the spec table.
         spec_now: (H,) the row of each lane's spec, and `spec_before` of the last pass's.
         texts: error messages of the pass by number.
+        members: by lane the slots of its pods, in the order of their names.
+        changes: (H,) the number of size changes of each lane since the last pass.
     """
 
-    def __init__(self, lanes: Sequence[Lane], flags: ControllerFlags, profile: Profile) -> None:
-        self.lanes = lanes
+    def __init__(
+        self,
+        lanes: Sequence[Lane],
+        pods: PodColumns,
+        responses: Responses,
+        flags: ControllerFlags,
+        profile: Profile,
+    ) -> None:
+        self.lanes, self.pods, self._profile = lanes, pods, profile
         self.texts = Texts()
         self.streams: list[Stream] = []
         self.specs: list[HPASpec] = []
         rows = SpecRows(flags, profile, words=True)
+        first_stream = self._add_specs(rows)
+        self.tables = rows.tables()
+        count, streams = len(lanes), len(self.streams)
+        lane_table = pack_lanes(count, flags, profile)
+        ticks = TICKS * np.arange(count)
+        lane_table.first_tick, lane_table.last_tick = ticks, ticks + TICKS
+        lane_table.first_stream = np.array(first_stream[:-1], np.int64)
+        lane_table.last_stream = np.array(first_stream[1:], np.int64)
+        changes = size_changes(lanes, lane_table)
+        self.changes: I64 = np.array(lane_table.last_change - lane_table.first_change, np.int64)
+        self.ticks = records_from(TICK, TICKS * count)
+        self.answers = records_from(ANSWER, TICKS * streams)
+        self.results: Results = empty_results(self.ticks.size, self.answers.size, details=True)
+        # Rows of this pass, and before each the one of the last pass.
+        self.tick_rows: I64 = ticks + TICKS - 1
+        self.answer_rows: I64 = TICKS * np.arange(streams, dtype=np.int64) + TICKS - 1
+        self.members = [pods.matching(lane.key[0], lane.selects) for lane in lanes]
+        self.first_row = _starts(part.size for part in self.members)
+        self._items = [
+            item
+            for key, response in responses.items()
+            if isinstance(key, str) and not response.error
+            for item in response.samples
+            if isinstance(item, UsageSample)
+        ]
+        self._fetched_ms: list[int | None] = [None] * streams
+        samples, listed = self._samples(responses)
+        values = self._fill_answers(responses, listed)
+        stream_table, requests = self._pack_streams()
+        present, value_milli, ts_ms, window_ms = np.array(samples, np.int64).reshape(-1, 4).T
+        specs, policies, metrics = self.tables
+        self.fleet = Fleet(
+            lanes=lane_table,
+            specs=specs,
+            policies=policies,
+            metrics=metrics,
+            streams=stream_table,
+            ticks=self.ticks,
+            row_state=np.concatenate([np.zeros(0, np.int64), *self.members]).astype(np.int32),
+            row_weight=np.zeros(0, np.int64),
+            states=pods.states,
+            present=present.astype(np.int8),
+            value_milli=value_milli.copy(),
+            timing=records_from(TIMING, len(samples), ts_ms=ts_ms, window_ms=window_ms),
+            requests=requests,
+            answers=self.answers,
+            values_milli=values,
+            changes=changes,
+            metric_words=rows.words() if streams else np.zeros((0, METRIC_WORDS), np.int64),
+        )
+
+    def _add_specs(self, rows: SpecRows) -> list[int]:
+        """Add the specs of every lane; return the first stream of each, and the end."""
         first_stream, now, before = [0], [], []
-        for h, lane in enumerate(lanes):
+        for h, lane in enumerate(self.lanes):
             specs = [lane.spec] if lane.before is None else [lane.before, lane.spec]
             keys = lane_streams(specs)
             numbers = [rows.add(spec, first_stream[-1], keys) for spec in specs]
@@ -233,28 +304,142 @@ class Structure:
             self.streams += _streams(h, lane.key[0], specs, keys)
             first_stream.append(len(self.streams))
         self.spec_now, self.spec_before = np.array(now, np.int64), np.array(before, np.int64)
-        self.tables = rows.tables()
-        self.words: I64 = rows.words() if self.streams else np.zeros((0, METRIC_WORDS), np.int64)
-        count = len(lanes)
-        self.lane_table = pack_lanes(count, flags, profile)
-        ticks = TICKS * np.arange(count)
-        self.lane_table.first_tick, self.lane_table.last_tick = ticks, ticks + TICKS
-        self.lane_table.first_stream = np.array(first_stream[:-1], np.int64)
-        self.lane_table.last_stream = np.array(first_stream[1:], np.int64)
-        self.lane_of_stream = np.array([s.lane for s in self.streams], np.int64)
-        self.ticks = records_from(TICK, TICKS * count)
-        self.answers = records_from(ANSWER, TICKS * len(self.streams))
-        self.results: Results = empty_results(self.ticks.size, self.answers.size, details=True)
-        # Responses of stream g are rows 2 g (last pass) and 2 g + 1 (this one).
-        self.answer_offset = TICKS * (np.arange(len(self.streams)) - self.lane_of_stream)
+        return first_stream
 
-    def answer_rows(self) -> I64:
-        """Return the rows of this pass's responses, by stream."""
-        return TICKS * np.arange(len(self.streams), dtype=np.int64) + TICKS - 1
+    def _pack_streams(self) -> tuple[Records, Records]:
+        """Return the STREAM and REQUEST records; a stream of pods has a sample for each of them."""
+        lane_of = np.array([s.lane for s in self.streams], np.int64)
+        sizes = [self.members[s.lane].size if s.of_pods else 0 for s in self.streams]
+        keys = [_request_key(stream) for stream in self.streams]
+        blocks = {key: k * len(self.pods.pods) for k, key in enumerate(dict.fromkeys(keys))}
+        rules = request_rules(self._profile)
+        rows = [row for key in blocks for row in self.pods.requests(*key, rules, self.texts)]
+        table = records_from(
+            STREAM,
+            len(self.streams),
+            sample_offset=_starts(sizes)[:-1] - self.first_row[lane_of],
+            request_offset=[blocks[key] for key in keys],
+            # Responses of stream g are rows 2 g (last pass) and 2 g + 1 (this one).
+            answer_offset=TICKS * (np.arange(len(self.streams)) - lane_of),
+        )
+        return table, records(REQUEST, rows)
 
-    def tick_rows(self) -> I64:
-        """Return the rows of this pass's ticks, by lane."""
-        return TICKS * np.arange(len(self.lanes), dtype=np.int64) + TICKS - 1
+    def _samples(self, responses: Responses) -> tuple[list[tuple[int, int, int, int]], I64]:
+        """Return the samples of each stream's pods, end to end, and how many have one by stream.
+
+        A sample: whether it is there, milli-units, UTC ms, window in ms.
+        """
+        found: dict[Usage | PodMetricKey, Samples] = {}
+        rows: list[tuple[int, int, int, int]] = []
+        listed, keys = np.zeros(len(self.streams), np.int64), self.pods.keys
+        for g, stream in enumerate(self.streams):
+            source = stream.source
+            if not isinstance(source, Usage | PodMetricKey):
+                continue
+            if source not in found:
+                found[source] = self._samples_of(source, responses)
+            samples = found[source]
+            for slot in self.members[stream.lane].tolist():
+                sample = samples.get(keys[slot])
+                listed[g] += keys[slot] in samples
+                rows.append((0, 0, 0, 0) if sample is None else (1, *sample))
+        return rows, listed
+
+    def _samples_of(self, source: Usage | PodMetricKey, responses: Responses) -> Samples:
+        if isinstance(source, Usage):
+            return usage_samples(self._items, *source)
+        response = responses.get(source)
+        if response is None or response.error:
+            return {}
+        return custom_samples(response.samples, source.namespace)  # type: ignore[arg-type]
+
+    def _fill_answers(self, responses: Responses, listed: I64) -> I64:
+        """Write the code of every stream's response; return the values of totals, end to end."""
+        table, rows = self.answers, self.answer_rows
+        values: list[int] = []
+        code = np.where(listed > 0, codes.METRIC_OK, codes.METRIC_ANSWER_EMPTY)
+        first, last = np.zeros(rows.size, np.int64), np.zeros(rows.size, np.int64)
+        text = np.zeros(rows.size, np.int64)
+        for g, stream in enumerate(self.streams):
+            source = stream.source
+            key = self.lanes[stream.lane].key[0] if isinstance(source, Usage) else source
+            response = None if key is None else response_to(key, responses)
+            self._fetched_ms[g] = response.fetched_ms if response else None
+            if response is None or response.error:
+                code[g] = codes.METRIC_FETCH_FAILED
+                text[g] = self.texts.number(response.error if response else NOT_FETCHED)
+            elif not stream.of_pods:
+                first[g] = len(values)
+                values += [sample.value_milli for sample in response.samples]  # type: ignore[union-attr]
+                last[g] = len(values)
+                code[g] = codes.METRIC_OK if response.samples else codes.METRIC_ANSWER_EMPTY
+        if not self._profile.container_may_lack:
+            self._refuse_lacking(code, text)
+        table.code[rows], table.text[rows] = code, text
+        table.first_value[rows], table.last_value[rows] = first, last
+        return np.array(values, np.int64)
+
+    def _refuse_lacking(self, code: I64, text: I64) -> None:
+        """In old versions a sample that lacks the metric's container fails the whole metric."""
+        keys, lacking = self.pods.keys, dict[str, set[PodKey]]()
+        for g, stream in enumerate(self.streams):
+            container = stream.key.container
+            if code[g] != codes.METRIC_OK or not stream.of_pods or not container:
+                continue
+            if container not in lacking:
+                lacking[container] = {
+                    (item.namespace, item.pod)
+                    for item in self._items
+                    if all(one.name != container for one in item.containers)
+                }
+            pods = (keys[slot] for slot in self.members[stream.lane].tolist())
+            pod = next((pod for pod in pods if pod in lacking[container]), None)
+            if pod is not None:
+                code[g] = codes.METRIC_CONTAINER_LACKS
+                text[g] = self.texts.number(lacking_container(container, *pod))
+
+    # ---- what came of it
+
+    def metrics(self) -> MetricColumns:
+        """Return the results of the metrics of every lane, in the order of the spec."""
+        specs, _, metrics = self.tables
+        first = np.asarray(specs.first_metric[self.spec_now], np.int64)
+        counts = np.asarray(specs.last_metric[self.spec_now], np.int64) - first
+        start = _starts(counts)
+        rows = np.repeat(first - start[:-1], counts) + np.arange(start[-1])
+        stream = np.asarray(metrics.stream[rows], np.int64)
+        said = self.results.metrics[self.answer_rows[stream]]
+        return MetricColumns(
+            start=start,
+            source=np.asarray(metrics.source[rows], np.int8),
+            code=np.array(said["code"], np.int8),
+            proposal=np.array(said["proposal"], np.int64),
+        )
+
+    def outcomes(self) -> dict[LaneKey, list[Outcome]]:
+        """Return the outcome of the pass for each metric of every HPA's spec as read."""
+        rows = self.answer_rows
+        codes_of, texts_of = self.answers.code[rows].tolist(), self.answers.text[rows].tolist()
+        specs, _, metrics = self.tables
+        first = specs.first_metric[self.spec_now].tolist()
+        streams = metrics.stream.tolist()
+        found = {}
+        for h, lane in enumerate(self.lanes):
+            spec = lane.item.hpa.spec
+            own = [Outcome("ok")] * len(spec.metrics)
+            for j, k in enumerate(stored_order(spec, self._profile)):
+                if k is not None:
+                    g = streams[first[h] + j]
+                    word = _WORDS.get(codes_of[g], "ok")
+                    text = self.texts[texts_of[g]] if word == "error" else ""
+                    own[k] = Outcome(word, text, self._fetched_ms[g])
+            found[lane.key] = own
+        return found
+
+
+def _starts(sizes: Iterable[int]) -> I64:
+    """Return where parts of these sizes begin, and where the last one ends."""
+    return np.cumsum([0, *sizes], dtype=np.int64)
 
 
 def _streams(
@@ -281,77 +466,10 @@ def source_of(namespace: str, metric: MetricSpec) -> Source:
         return None  # its selector does not convert
 
 
-class Layout:
-    """The columns that depend on the pods of each lane.
-
-    Attributes:
-        members: by lane the slots of its pods, in the order of their names.
-        row_state: (R,) the slot of each row; lane h has the rows first_row[h]:first_row[h + 1].
-        streams: STREAM (G,); those of pods have a sample for each pod of their lane.
-    """
-
-    def __init__(self, structure: Structure, pods: PodColumns, profile: Profile) -> None:
-        streams = structure.streams
-        self.pods = pods
-        self.members = [pods.matching(lane.key[0], lane.selects) for lane in structure.lanes]
-        counts = np.array([part.size for part in self.members], np.int64)
-        self.first_row = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        self.row_state: I32 = np.concatenate([np.zeros(0, np.int64), *self.members]).astype(
-            np.int32
-        )
-        sizes = [self.members[s.lane].size if s.of_pods else 0 for s in streams]
-        first_sample = np.cumsum([0, *sizes], dtype=np.int64)[:-1]
-        keys = [_request_key(stream) for stream in streams]
-        blocks = {key: k * len(pods.pods) for k, key in enumerate(dict.fromkeys(keys))}
-        rules = request_rules(profile)
-        self.requests = records(
-            REQUEST,
-            [row for key in blocks for row in pods.requests(*key, rules, structure.texts)],
-        )
-        self.streams = records_from(
-            STREAM,
-            len(streams),
-            sample_offset=first_sample - self.first_row[structure.lane_of_stream],
-            request_offset=[blocks[key] for key in keys],
-            answer_offset=structure.answer_offset,
-        )
-
-
 def _request_key(stream: Stream) -> tuple[str, str]:
     """Return resource and container of the requests that a stream uses."""
     resource = stream.key.resource if stream.of_pods else ""
     return resource, stream.key.container if resource else ""
-
-
-def join_fleet(
-    structure: Structure,
-    layout: Layout,
-    samples: Sequence[tuple[int, int, int, int]],
-    values_milli: I64,
-    changes: Records,
-) -> Fleet:
-    """Return the columns for the kernels; `samples`: (present, value, ts, window), by stream."""
-    present, value_milli, ts_ms, window_ms = np.array(samples, np.int64).reshape(-1, 4).T
-    specs, policies, metrics = structure.tables
-    return Fleet(
-        lanes=structure.lane_table,
-        specs=specs,
-        policies=policies,
-        metrics=metrics,
-        streams=layout.streams,
-        ticks=structure.ticks,
-        row_state=layout.row_state,
-        row_weight=np.zeros(0, np.int64),
-        states=layout.pods.states,
-        present=present.astype(np.int8),
-        value_milli=value_milli.copy(),
-        timing=records_from(TIMING, len(samples), ts_ms=ts_ms, window_ms=window_ms),
-        requests=layout.requests,
-        answers=structure.answers,
-        values_milli=values_milli,
-        changes=changes,
-        metric_words=structure.words,
-    )
 
 
 def size_changes(lanes: Sequence[Lane], table: Records) -> Records:
@@ -369,149 +487,3 @@ def size_changes(lanes: Sequence[Lane], table: Records) -> Records:
             last[h] = len(rows)
     table.first_change, table.last_change = first, last
     return records(CHANGE, rows)
-
-
-def metric_columns(structure: Structure) -> MetricColumns:
-    """Return the results of the metrics of every lane, in the order of the spec."""
-    specs, _, metrics = structure.tables
-    first = np.asarray(specs.first_metric[structure.spec_now], np.int64)
-    counts = np.asarray(specs.last_metric[structure.spec_now], np.int64) - first
-    start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    rows = np.repeat(first - start[:-1], counts) + np.arange(start[-1])
-    stream = np.asarray(metrics.stream[rows], np.int64)
-    said = structure.results.metrics[structure.answer_rows()[stream]]
-    return MetricColumns(
-        start=start,
-        source=np.asarray(metrics.source[rows], np.int8),
-        code=np.array(said["code"], np.int8),
-        proposal=np.array(said["proposal"], np.int64),
-    )
-
-
-_WORDS = {
-    codes.METRIC_OK: "ok",
-    codes.METRIC_ANSWER_EMPTY: "empty",
-    codes.METRIC_FETCH_FAILED: "error",
-}
-NOT_FETCHED = "not asked in this pass: the HPA had only just appeared"
-
-
-class ResponseColumns:
-    """The responses of a pass, written to its columns.
-
-    Attributes:
-        samples: (present, milli-units, UTC ms, window in ms) of each stream's pods, end to end.
-    """
-
-    def __init__(
-        self, structure: Structure, layout: Layout, responses: Responses, profile: Profile
-    ) -> None:
-        self._structure, self._layout, self._profile = structure, layout, profile
-        self.samples: list[tuple[int, int, int, int]] = []
-        self._fetched_ms: list[int | None] = [None] * len(structure.streams)
-        self._items = [
-            item
-            for key, response in responses.items()
-            if isinstance(key, str) and not response.error
-            for item in response.samples
-            if isinstance(item, UsageSample)
-        ]
-        self.values = self._fill_streams(responses)
-
-    def outcomes(self) -> dict[LaneKey, list[Outcome]]:
-        """Return the outcome of the pass for each metric of every HPA's spec as read."""
-        structure = self._structure
-        rows = structure.answer_rows()
-        codes_of, texts_of = (
-            structure.answers.code[rows].tolist(),
-            structure.answers.text[rows].tolist(),
-        )
-        specs, _, metrics = structure.tables
-        first = specs.first_metric[structure.spec_now].tolist()
-        streams = metrics.stream.tolist()
-        found = {}
-        for h, lane in enumerate(structure.lanes):
-            spec = lane.item.hpa.spec
-            own = [Outcome("ok")] * len(spec.metrics)
-            for j, k in enumerate(stored_order(spec, self._profile)):
-                if k is not None:
-                    g = streams[first[h] + j]
-                    word = _WORDS.get(codes_of[g], "ok")
-                    text = structure.texts[texts_of[g]] if word == "error" else ""
-                    own[k] = Outcome(word, text, self._fetched_ms[g])
-            found[lane.key] = own
-        return found
-
-    def _fill_samples(self, responses: Responses) -> I64:
-        """Write the samples of pods; return (G,) the number of each stream's pods that have one."""
-        found: dict[Usage | PodMetricKey, Samples] = {}
-        listed = np.zeros(len(self._structure.streams), np.int64)
-        keys = self._layout.pods.keys
-        for g, stream in enumerate(self._structure.streams):
-            source = stream.source
-            if not isinstance(source, Usage | PodMetricKey):
-                continue
-            if source not in found:
-                found[source] = self._samples_of(source, responses)
-            samples = found[source]
-            for slot in self._layout.members[stream.lane].tolist():
-                sample = samples.get(keys[slot])
-                listed[g] += keys[slot] in samples
-                self.samples.append((0, 0, 0, 0) if sample is None else (1, *sample))
-        return listed
-
-    def _samples_of(self, source: Usage | PodMetricKey, responses: Responses) -> Samples:
-        if isinstance(source, Usage):
-            return usage_samples(self._items, *source)
-        response = responses.get(source)
-        if response is None or response.error:
-            return {}
-        return custom_samples(response.samples, source.namespace)  # type: ignore[arg-type]
-
-    def _fill_streams(self, responses: Responses) -> I64:
-        """Write the code of every stream's response; return the values of totals, end to end."""
-        structure = self._structure
-        table = structure.answers
-        rows = structure.answer_rows()
-        listed = self._fill_samples(responses)
-        values: list[int] = []
-        code = np.where(listed > 0, codes.METRIC_OK, codes.METRIC_ANSWER_EMPTY)
-        first, last = np.zeros(rows.size, np.int64), np.zeros(rows.size, np.int64)
-        text = np.zeros(rows.size, np.int64)
-        for g, stream in enumerate(structure.streams):
-            source = stream.source
-            key = structure.lanes[stream.lane].key[0] if isinstance(source, Usage) else source
-            response = None if key is None else response_to(key, responses)
-            self._fetched_ms[g] = response.fetched_ms if response else None
-            if response is None or response.error:
-                code[g] = codes.METRIC_FETCH_FAILED
-                text[g] = structure.texts.number(response.error if response else NOT_FETCHED)
-            elif not stream.of_pods:
-                first[g] = len(values)
-                values += [sample.value_milli for sample in response.samples]  # type: ignore[union-attr]
-                last[g] = len(values)
-                code[g] = codes.METRIC_OK if response.samples else codes.METRIC_ANSWER_EMPTY
-        if not self._profile.container_may_lack:
-            self._refuse_lacking(code, text)
-        table.code[rows], table.text[rows] = code, text
-        table.first_value[rows], table.last_value[rows] = first, last
-        return np.array(values, np.int64)
-
-    def _refuse_lacking(self, code: I64, text: I64) -> None:
-        """In old versions a sample that lacks the metric's container fails the whole metric."""
-        keys, lacking = self._layout.pods.keys, dict[str, set[PodKey]]()
-        for g, stream in enumerate(self._structure.streams):
-            container = stream.key.container
-            if code[g] != codes.METRIC_OK or not stream.of_pods or not container:
-                continue
-            if container not in lacking:
-                lacking[container] = {
-                    (item.namespace, item.pod)
-                    for item in self._items
-                    if all(one.name != container for one in item.containers)
-                }
-            pods = (keys[slot] for slot in self._layout.members[stream.lane].tolist())
-            pod = next((pod for pod in pods if pod in lacking[container]), None)
-            if pod is not None:
-                code[g] = codes.METRIC_CONTAINER_LACKS
-                text[g] = self._structure.texts.number(lacking_container(container, *pod))

@@ -25,16 +25,8 @@ from hpabatch.engine.shards.ambiguity import least_of, metrics_reached
 from hpabatch.engine.shards.initial import take_zero, takes_zero, zero_of
 from hpabatch.kernels.replay import replay_newest
 from hpabatch.layout import codes
-from hpabatch.layout.records import HEAD_STATUS_DESIRED, I64, Fleet, Memory, Records
-from hpabatch.live.passes.columns import (
-    Layout,
-    PodColumns,
-    ResponseColumns,
-    Structure,
-    join_fleet,
-    metric_columns,
-    size_changes,
-)
+from hpabatch.layout.records import HEAD_STATUS_DESIRED, I64, Memory
+from hpabatch.live.passes.columns import Columns, PodColumns
 from hpabatch.live.passes.lanes import Lane, LaneKey, Lanes
 from hpabatch.live.passes.memory import (
     Saved,
@@ -176,10 +168,9 @@ class Decider:
         self._replicas: list[int] = []
         self._zeros: list[str] = []
         self._registry = Registry(profile)
-        self._structure = Structure([], flags, profile)
+        self._columns = Columns([], PodColumns({}), {}, flags, profile)
         self._memory: Memory = new_memory(0)
-        self._columns: ResponseColumns | None = None
-        self._fleet: Fleet | None = None
+        self._at: dict[LaneKey, int] = {}  # places of HPAs in it
         self._undo: Memory | None = None
         self._unapplied: dict[tuple[Kind, tuple[str, ...]], Change] = {}
 
@@ -212,7 +203,7 @@ class Decider:
         except Exception as error:  # noqa: BLE001 - of any HPA
             self._isolate(back, now_ms, responses, error)
             result = self._attempt(now_ms, responses)
-        lanes = self._structure.lanes
+        lanes = self._columns.lanes
         self._replicas = [-1 if lane.replicas is None else lane.replicas for lane in lanes]
         self._zeros = [lane.zero for lane in lanes]
         self.lanes.close_pass(now_ms)
@@ -272,45 +263,32 @@ class Decider:
         self._now_ms, self._undo = now_ms, None
         self.lanes.settle_times(now_ms)
         self.lanes.drop_gone()
-        changes = self._arrange()
-        structure = self._structure
-        layout = Layout(structure, PodColumns(self.lanes.pods), self.profile)
-        self._columns = ResponseColumns(structure, layout, responses, self.profile)
+        lanes = list(self.lanes)
+        if self._saved is not None:
+            self._memory = memory_of([lane.memory for lane in self._saved.lanes])
+            self._at, self._saved = self._take_up(self._saved, lanes), None
+        pods = PodColumns(self.lanes.pods)
+        columns = Columns(lanes, pods, responses, self.flags, self.profile)
+        source = [-1 if lane.fresh else self._at.get(lane.key, -1) for lane in lanes]
+        self._memory = moved(self._memory, np.array(source, np.int64), columns.changes)
+        self._columns, self._at = columns, {lane.key: h for h, lane in enumerate(lanes)}
+        for h, lane in enumerate(lanes):
+            if lane.fresh:
+                seed_status(self._memory, h, lane.status)
         self._follow(now_ms)
-        self._fill_ticks(now_ms, layout)
+        self._fill_ticks(now_ms)
         # ScaledToZero is the cluster's where its own controller does the writes.
         if takes_zero(self.profile) and not self.owns:
-            for h, lane in enumerate(self._structure.lanes):
+            for h, lane in enumerate(lanes):
                 zero = zero_of(lane.status)
                 if zero != lane.zero and not lane.fresh:
                     take_zero(self._memory.head[h], zero)
                 lane.zero = zero
-        columns = self._columns
-        self._fleet = join_fleet(structure, layout, columns.samples, columns.values, changes)
         self._undo = copied(self._memory)
         result = self._run(self._memory.head.copy())
         if not self.lanes.leads:
             self._undo = None
         return result
-
-    def _arrange(self) -> Records:
-        """Build the structure, and give its lanes their memory; return the changes of sizes."""
-        lanes, memory = list(self.lanes), self._memory
-        at = {lane.key: h for h, lane in enumerate(self._structure.lanes)}
-        structure = Structure(lanes, self.flags, self.profile)
-        if self._saved is not None:
-            memory = memory_of([lane.memory for lane in self._saved.lanes])
-            at = self._take_up(self._saved, lanes)
-            self._saved = None
-        source = [-1 if lane.fresh else at.get(lane.key, -1) for lane in lanes]
-        changes = size_changes(lanes, structure.lane_table)
-        counts = np.array(structure.lane_table.last_change - structure.lane_table.first_change)
-        self._memory = moved(memory, np.array(source, np.int64), counts)
-        self._structure = structure
-        for h, lane in enumerate(lanes):
-            if lane.fresh:
-                seed_status(self._memory, h, lane.status)
-        return changes
 
     def _take_up(self, saved: Saved, lanes: Sequence[Lane]) -> dict[LaneKey, int]:
         """Take up the lanes of an earlier loop; return their places in its controller memory.
@@ -341,7 +319,7 @@ class Decider:
         Args:
             scaled: those of these HPAs, beside those whose status says it.
         """
-        for h, lane in enumerate(self._structure.lanes):
+        for h, lane in enumerate(self._columns.lanes):
             is_ours = lane.key in scaled or zero_of(lane.status) == "True"
             if is_ours and lane.replicas == 0 and takes_zero(self.profile):
                 take_zero(self._memory.head[h], "True")
@@ -358,13 +336,13 @@ class Decider:
             failed: errors of the writes, by lane of the last pass.
             parts: the sizes that were written instead of the decided ones, by lane.
         """
-        last, ticks = self._last, self._structure.ticks
+        last, ticks = self._last, self._columns.ticks
         if last is None or self._undo is None:
             raise AssertionError("only a leader's pass is decided again, at most once")
-        rows = self._structure.tick_rows()
+        rows = self._columns.tick_rows
         for h, text in failed.items():
             ticks.scale[rows[h]] = codes.SCALE_UPDATE_FAILED
-            ticks.scale_text[rows[h]] = self._structure.texts.number(text)
+            ticks.scale_text[rows[h]] = self._columns.texts.number(text)
         self._memory, self._undo = self._undo, None
         result = replace(self._run(self._memory.head.copy(), parts), start=last.start)
         self._last = result
@@ -372,20 +350,19 @@ class Decider:
 
     def _run(self, head_before: I64, parts: Mapping[int, int] = MappingProxyType({})) -> PassResult:
         """Decide the ticks as filled; `head_before` is the memory's head from before."""
-        fleet, rows = self._fleet, self._structure.tick_rows()
-        assert fleet is not None
-        replay_newest(fleet, self._memory, True, self._structure.results)
-        decisions = self._structure.results.decisions
+        columns = self._columns
+        replay_newest(columns.fleet, self._memory, True, columns.results)
+        decisions, rows = columns.results.decisions, columns.tick_rows
         for h, size in parts.items():
             decisions["desired"][rows[h]] = decisions["limited"][rows[h]] = size
             self._memory.head[h, HEAD_STATUS_DESIRED] = size
-        words = PassWords(fleet, self._structure, self.profile, head_before)
+        words = PassWords(columns, self.profile, head_before)
         self._last = result = self._result(self._now_ms, words)
         return result
 
     def outcomes(self) -> dict[LaneKey, list[Outcome]]:
         """Return the outcome of the last pass for each metric of every HPA's spec as read."""
-        return self._columns.outcomes() if self._columns is not None else {}
+        return self._columns.outcomes()
 
     def save(self, path: Path, what: str) -> None:
         """Write the controller memory to a file (UsageError: it cannot be written)."""
@@ -408,14 +385,14 @@ class Decider:
 
     # ---- ticks
 
-    def _fill_ticks(self, now_ms: int, layout: Layout) -> None:
+    def _fill_ticks(self, now_ms: int) -> None:
         """Write the TICK records of this pass; those of the last pass only need their spec."""
-        structure, lanes = self._structure, self._structure.lanes
-        ticks, rows = structure.ticks, structure.tick_rows()
-        ticks.spec[rows - 1], ticks.spec[rows] = structure.spec_before, structure.spec_now
+        columns, lanes = self._columns, self._columns.lanes
+        ticks, rows = columns.ticks, columns.tick_rows
+        ticks.spec[rows - 1], ticks.spec[rows] = columns.spec_before, columns.spec_now
         ticks.now_ms[rows] = now_ms
-        ticks.first_row[rows], ticks.last_row[rows] = layout.first_row[:-1], layout.first_row[1:]
-        number = structure.texts.number
+        ticks.first_row[rows], ticks.last_row[rows] = columns.first_row[:-1], columns.first_row[1:]
+        number = columns.texts.number
         scale = [_scale_code(lane) for lane in lanes]
         size = [lane.replicas or 0 for lane in lanes]
         selector = [lane.selector for lane in lanes]
@@ -427,7 +404,7 @@ class Decider:
             np.array(scale, np.int64) == codes.SCALE_OK,
             np.array(selector, np.int64) == codes.SELECTOR_OK,
         )
-        ambiguous = self._registry.check(lanes, reached.tolist(), layout.pods, layout.members)
+        ambiguous = self._registry.check(lanes, reached.tolist(), columns.pods, columns.members)
         for h, text in ambiguous.items():
             selector[h], said[h] = codes.SELECTOR_AMBIGUOUS, number(text)
         ticks.scale[rows], ticks.replicas[rows] = scale, size
@@ -443,7 +420,7 @@ class Decider:
         it is written after the size, so a later pass may see it. HPAs without status are followed
         by their sizes alone.
         """
-        lanes = self._structure.lanes
+        lanes = self._columns.lanes
         to_zero = {lane.key for lane in lanes if lane.rescales and lane.rescales[-1][2] == 0}
         if self.lanes.attributed and to_zero:
             self.note_zeros(to_zero)
@@ -468,10 +445,10 @@ class Decider:
     # ---- the result
 
     def _result(self, now_ms: int, words: PassWords) -> PassResult:
-        structure, lanes = self._structure, self._structure.lanes
-        rows = structure.tick_rows()
-        decisions = structure.results.decisions[rows].view(np.recarray)
-        scale = np.array(structure.ticks.scale[rows], np.int64)
+        columns, lanes = self._columns, self._columns.lanes
+        ticks, rows = columns.ticks, columns.tick_rows
+        decisions = columns.results.decisions[rows].view(np.recarray)
+        scale = np.array(ticks.scale[rows], np.int64)
         desired = [
             NO_STATUS if lane.status.is_unwritten else lane.status.desired_replicas
             for lane in lanes
@@ -483,14 +460,14 @@ class Decider:
             uids=[lane.uid for lane in lanes],
             targets=[lane.target for lane in lanes],
             decisions=decisions,
-            spec_replicas=np.array(structure.ticks.replicas[rows] * np.isin(scale, _READ)),
+            spec_replicas=np.array(ticks.replicas[rows] * np.isin(scale, _READ)),
             theirs_desired=np.array(desired, np.int64),
             current_before=words.current_before,
             action=reconcile_actions(decisions),
             error=np.array(
                 [ERRORS.index(words.error_label(h)) for h in range(len(lanes))], np.int8
             ),
-            metrics=metric_columns(structure),
+            metrics=columns.metrics(),
             why=words.why,
             document=words.document,
             events=words.events,

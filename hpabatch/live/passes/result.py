@@ -23,57 +23,40 @@ from hpabatch.model.versions import Profile
 
 Key = tuple[str, str]
 
-_SHORTEST, _LONGEST = 2, 16
-"""Passes that an HPA is left out at first, and at most (about four minutes)."""
+_PAUSE: Final = 8
+"""Passes that an HPA is left out after an error (about two minutes)."""
 _MOST_TRIALS: Final = 200
 """Of one search: where many HPAs fail, the error is not one of their data."""
 
 
-@dataclass(slots=True)
-class _Pause:
-    """Passes that an HPA is left out, until the pass of number `until`."""
-
-    text: str
-    passes: int
-    until: int
-
-
 class LeftOut:
-    """HPAs that are left out; each further error of an HPA doubles its pause."""
+    """HPAs that are left out for some passes."""
 
     def __init__(self) -> None:
         self._pass = 0
-        self._pauses: dict[Key, _Pause] = {}
-
-    def __contains__(self, key: object) -> bool:
-        """Return whether an HPA is left out now."""
-        return key in self.texts
+        self._until: dict[Key, tuple[int, str]] = {}  # number of a pass, and why
 
     @property
     def texts(self) -> dict[Key, str]:
         """The HPAs that are left out now, and why."""
-        return {key: p.text for key, p in self._pauses.items() if self._pass < p.until}
+        return {key: text for key, (until, text) in self._until.items() if self._pass < until}
 
     def begin(self) -> set[Key]:
         """Begin a pass; return the HPAs that are tried again in it."""
         self._pass += 1
-        for key, pause in list(self._pauses.items()):
-            if self._pass > pause.until + _LONGEST:
-                del self._pauses[key]
-        return {key for key, pause in self._pauses.items() if self._pass == pause.until}
+        again = {key for key, (until, _) in self._until.items() if self._pass >= until}
+        for key in again:
+            del self._until[key]
+        return again
 
     def add(self, key: Key, error: Exception) -> None:
         """Leave an HPA out of this pass and the next ones."""
-        known = self._pauses.get(key)
-        if known is not None and self._pass < known.until:
-            return
-        passes = _SHORTEST if known is None else min(2 * known.passes, _LONGEST)
         text = f"left out, and tried again within minutes: {error_text(error)}"
-        self._pauses[key] = _Pause(text, passes, self._pass + passes)
+        self._until.setdefault(key, (self._pass + _PAUSE, text))
 
     def forget(self, key: Key) -> None:
         """Forget an HPA that was deleted."""
-        self._pauses.pop(key, None)
+        self._until.pop(key, None)
 
 
 def error_text(error: Exception) -> str:

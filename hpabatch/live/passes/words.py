@@ -11,9 +11,9 @@ import numpy as np
 from hpabatch.engine.explain.status import LaneWords, StatusReader, row_of
 from hpabatch.kernels.status import status_fleet
 from hpabatch.layout import codes
-from hpabatch.layout.records import HEAD_STATUS_CURRENT, I64, Fleet, Records
+from hpabatch.layout.records import HEAD_STATUS_CURRENT, I64, Records
 from hpabatch.layout.results import STATUS_NEXT
-from hpabatch.live.passes.columns import TICKS, Structure
+from hpabatch.live.passes.columns import TICKS, Columns
 from hpabatch.live.passes.lanes import Lane
 from hpabatch.model.messages import Event, condition_message
 from hpabatch.model.objects.describe import metric_name
@@ -34,23 +34,15 @@ class PassWords:
         current_before: (H,) status.currentReplicas before the pass.
     """
 
-    def __init__(
-        self,
-        fleet: Fleet,
-        structure: Structure,
-        profile: Profile,
-        head_before: I64,
-    ) -> None:
+    def __init__(self, columns: Columns, profile: Profile, head_before: I64) -> None:
         self.current_before: I64 = head_before[:, HEAD_STATUS_CURRENT].copy()
-        self._fleet = fleet
-        self._structure = structure
-        self._profile = profile
+        self._columns, self._fleet, self._profile = columns, columns.fleet, profile
 
     def why(self, h: int) -> str:
         """Return the reason of lane h's decision in one sentence."""
-        reader, lane = self._reader, self._structure.lanes[h]
+        reader, lane = self._reader, self._columns.lanes[h]
         words, t = LaneWords(lane.key[0], name=lane.key[1]), TICKS * h + 1
-        decision = row_of(self._structure.results.decisions, t)
+        decision = row_of(self._columns.results.decisions, t)
         if decision.binding == codes.BOUND_BY_NO_SCALE:
             return f"the scale of {lane.target} was not seen yet"
         error = reader.error(words, t)
@@ -68,7 +60,7 @@ class PassWords:
         Most lanes have no error, which their decision says without words.
         """
         t = TICKS * h + 1
-        decision = self._structure.results.decisions[t]
+        decision = self._columns.results.decisions[t]
         if (
             decision["binding"] not in (*_FAILED, codes.BOUND_BY_SCALE_WRITE)
             and not (decision["invalid_metrics"])
@@ -82,17 +74,17 @@ class PassWords:
 
     def document(self, h: int) -> HPA:
         """Return lane h's HPA with hpabatch's status instead of the cluster's own."""
-        lane = self._structure.lanes[h]
+        lane = self._columns.lanes[h]
         status = self._reader_of_statuses.status(self._lane_words(h), TICKS * h + 1)
         return replace(lane.item.hpa, status=status)
 
     def _said(self, h: int, decision: Any) -> str:
-        structure, number = self._structure, int(self._structure.spec_now[h])
-        specs, _, metrics = structure.tables
+        columns, number = self._columns, int(self._columns.spec_now[h])
+        specs, _, metrics = columns.tables
         m = int(specs.first_metric[number]) + decision.metric
-        metric = structure.specs[number].metrics[decision.metric]
+        metric = columns.specs[number].metrics[decision.metric]
         row = TICKS * int(metrics.stream[m]) + TICKS - 1
-        said = row_of(structure.results.metrics, row)
+        said = row_of(columns.results.metrics, row)
         kind = int(metrics.kind[m])
         name = metric_name(metric, kind, self._profile.container_metric_named)
         ratio = "" if said.ratio != said.ratio else f" at {said.ratio:.3g} of its target"
@@ -103,13 +95,13 @@ class PassWords:
         return self._reader_with(empty_statuses(0))
 
     def _reader_with(self, statuses: Records) -> StatusReader:
-        structure = self._structure
+        columns = self._columns
         return StatusReader(
             self._fleet,
-            structure.results,
+            columns.results,
             statuses,
-            structure.specs,
-            structure.texts,
+            columns.specs,
+            columns.texts,
             self._profile,
         )
 
@@ -117,17 +109,17 @@ class PassWords:
     def _reader_of_statuses(self) -> StatusReader:
         """Return a reader of hpabatch's statuses, each derived from the cluster's."""
         memory, statuses = make_status_memory(self._fleet), empty_statuses(self._fleet.ticks.size)
-        for h in range(len(self._structure.lanes)):
+        for h in range(len(self._columns.lanes)):
             seed_status_memory(memory, h, self._before(h))
             memory.head[h, STATUS_NEXT] = TICKS * h + 1
         last = np.array(self._fleet.lanes.last_tick, np.int64)
-        status_fleet(self._fleet, self._structure.results, memory, last, statuses)
+        status_fleet(self._fleet, self._columns.results, memory, last, statuses)
         return self._reader_with(statuses)
 
     def _lane_words(self, h: int) -> LaneWords:
-        lane = self._structure.lanes[h]
+        lane = self._columns.lanes[h]
         generation = lane.item.hpa.generation
-        known = {} if generation is None else {int(self._structure.spec_now[h]): generation}
+        known = {} if generation is None else {int(self._columns.spec_now[h]): generation}
         return LaneWords(lane.key[0], self._before(h), lane.key[1], known)
 
     def _before(self, h: int) -> HPAStatus:
@@ -135,8 +127,8 @@ class PassWords:
 
         These come first, in hpabatch's order, and win where the cluster's own differ.
         """
-        lane: Lane = self._structure.lanes[h]
-        decision = row_of(self._structure.results.decisions, TICKS * h + 1)
+        lane: Lane = self._columns.lanes[h]
+        decision = row_of(self._columns.results.decisions, TICKS * h + 1)
         now = show_api_time(int(self._fleet.ticks.now_ms[TICKS * h + 1]))
         theirs: dict[str, Condition] = {}
         for c in lane.status.conditions:

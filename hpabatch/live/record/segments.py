@@ -11,7 +11,6 @@ and expires otherwise.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import secrets
@@ -23,7 +22,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, BinaryIO, Final
 
 import msgspec
 import numpy as np
@@ -32,6 +31,7 @@ import polars as pl
 from hpabatch._json import decode_json
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.columns import BOOL, TEXT, Table
+from hpabatch.history.files import lock_file
 from hpabatch.history.schema import TABLES
 from hpabatch.history.store.append import StoreWriter
 from hpabatch.history.store.catalog import FileEntry, quote
@@ -44,17 +44,7 @@ RENEW_S: Final = 30.0
 _DIGITS: Final = 12
 
 
-class Lease(Protocol):
-    """The right to record a cluster into a store."""
-
-    def renew(self) -> None:
-        """Keep it (UsageError: another recorder has it now, or the store cannot be written)."""
-
-    def release(self) -> None:
-        """Release it; never fails."""
-
-
-def take_lease(storage: Storage, cluster: str) -> Lease:
+def take_lease(storage: Storage, cluster: str) -> FileLease | ObjectLease:
     """Take the right to record a cluster into a store.
 
     Raises:
@@ -71,65 +61,55 @@ class FileLease:
     def __init__(self, storage: LocalStorage, cluster: str) -> None:
         """Take it (UsageError: it is taken, or the folder cannot be written)."""
         self._path = storage.root / WORK / f"recorder-{quote(cluster)}.lock"
-        self._place = storage.location
-        self._cluster = cluster
-        self._file = self._locked()
-
-    def _locked(self) -> int:
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise UsageError(f"cannot write {self._path}: {error.strerror}") from error
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            holder = os.pread(file, 100, 0).decode(errors="replace")
-            os.close(file)
-            raise UsageError(
-                f"{self._place}: process {holder.strip() or 'unknown'} records cluster "
-                f"{self._cluster} there already; stop it, or choose another place"
-            ) from error
-        if not os.fstat(file).st_nlink:
-            os.close(file)  # Its last holder removed it just now.
-            return self._locked()
-        with suppress(OSError):  # on a full disk the lock holds without its owner's number
-            os.ftruncate(file, 0)
-            os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
-        return file
+        self._about = storage.location, cluster
+        self._file: BinaryIO | None = None
+        self.renew()
 
     def renew(self) -> None:
-        """Touch the file: a compaction removes old files of that folder."""
-        if self._is_own():
-            try:
-                os.utime(self._file)
-            except OSError as error:
-                raise UsageError(f"cannot write {self._path}: {error.strerror}") from error
-            return
-        self._close()  # another process removed it, and may have locked a new one
-        self._file = self._locked()
+        """Touch the file: a compaction removes old files of that folder.
+
+        Raises:
+            UsageError: another recorder has it now, or the store cannot be written.
+        """
+        try:
+            if self._file is not None and self._is_own(self._file):
+                os.utime(self._file.fileno())
+                return
+            self._close()  # another process removed it, and may have locked a new one
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = lock_file(self._path)
+            holder = "" if self._file else self._path.read_text(errors="replace")[:100].strip()
+        except OSError as error:
+            raise UsageError(f"cannot write {self._path}: {error.strerror}") from error
+        if self._file is None:
+            place, cluster = self._about
+            raise UsageError(
+                f"{place}: process {holder or 'unknown'} records cluster {cluster} there already; "
+                "stop it, or choose another place"
+            )
+        with suppress(OSError):  # on a full disk the lock holds without its owner's number
+            os.ftruncate(self._file.fileno(), 0)
+            os.write(self._file.fileno(), f"{os.getpid()}\n".encode())
 
     def release(self) -> None:
-        """Remove the file, then its lock."""
-        if self._is_own():
+        """Remove the file, then its lock; never fails."""
+        if self._file is not None and self._is_own(self._file):
             with suppress(OSError):
                 os.unlink(self._path)
         self._close()
 
-    def _is_own(self) -> bool:
+    def _is_own(self, file: BinaryIO) -> bool:
         """Return whether the file of that name is the locked one."""
-        if self._file < 0:
-            return False
         try:
-            return os.path.samestat(os.fstat(self._file), os.stat(self._path))
+            return os.path.samestat(os.fstat(file.fileno()), os.stat(self._path))
         except OSError:
             return False
 
     def _close(self) -> None:
-        if self._file >= 0:
+        if self._file is not None:
             with suppress(OSError):
-                os.close(self._file)
-        self._file = -1
+                self._file.close()
+        self._file = None
 
 
 class _Lease(msgspec.Struct):
@@ -214,12 +194,16 @@ COMPACT_EVERY_S: Final = 3600.0
 MANY_PARTS: Final = 4
 WORTH_SHARE: Final = 4
 _CELL_BYTES: Final = 8
+_OWN_TEXTS: Final = frozenset(
+    ("labels", "annotations", "spec", "error", "detail", "current_metrics", "conditions")
+)
+"""Columns whose strings rows seldom share."""
 
 
 class Columns:
     """Rows of one table by column, without the cluster: strings as lists, numbers as arrays."""
 
-    __slots__ = ("buffers", "table", "text_bytes")
+    __slots__ = ("_own", "buffers", "table", "text_bytes")
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -228,6 +212,7 @@ class Columns:
             for column in table.columns
             if column.name != "cluster"
         }
+        self._own = [name for name in self.buffers if name in _OWN_TEXTS]
         self.text_bytes = 0
 
     def __len__(self) -> int:
@@ -235,19 +220,16 @@ class Columns:
 
     @property
     def bytes(self) -> int:
-        """Approximate memory of the rows, without strings that rows share."""
+        """Approximate memory of the rows, without strings that many share."""
         return len(self) * len(self.buffers) * _CELL_BYTES + self.text_bytes
 
-    def add(self, *, text_bytes: int = 0, **values: object) -> None:
-        """Add a row, by the table's columns; those that are left out are null.
-
-        `text_bytes`: length of its strings that no other row shares.
-        """
+    def add(self, **values: Any) -> None:
+        """Add a row, by the table's columns; those that are left out are null."""
+        self.text_bytes += sum(len(values.get(name) or "") for name in self._own)
         for name, buffer in self.buffers.items():
             value = values.pop(name, None)
             buffer.append(NULL if value is None and isinstance(buffer, array) else value)
         assert not values, f"{self.table.name} has no {', '.join(values)}"
-        self.text_bytes += text_bytes
 
     def frame(self, cluster: str) -> pl.DataFrame:
         """Return the rows with all registered columns; no rows may be added afterwards."""
@@ -321,7 +303,7 @@ class SegmentWriter:
     def __init__(
         self,
         store: StoreWriter,
-        lease: Lease,
+        lease: FileLease | ObjectLease,
         upkeep: Upkeep,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:

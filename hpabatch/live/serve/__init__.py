@@ -1,1 +1,1 @@
-"""Output of the live loop: logs, metrics endpoint, site facts."""
+"""Output of the live loop: logs, metrics endpoint."""

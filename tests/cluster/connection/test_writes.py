@@ -122,13 +122,13 @@ def test_no_request_is_sent_past_the_fence(tmp_path: Path) -> None:
     with (
         serving(lambda got, wire: wire.reply(200, {})) as server,
         WriteClient(connected(tmp_path, server.url)) as client,
-        client._wire.connection.lease() as http,
     ):
+        http = client.connection.client()
         with pytest.raises(AssertionError, match="inside a request that was announced"):
             http.put(server.url + PATH)
-        reading = partial(client._wire._check_fence, None, PATH, 3, 0)
+        reading = partial(client._check_fence, None, PATH, 3, 0)
         with (
-            client._wire.connection.network.sending(3, reading),
+            client.connection.network.sending(3, reading),
             pytest.raises(AssertionError, match="only a GET is sent without a body"),
         ):
             http.put(server.url + PATH)
@@ -145,7 +145,7 @@ def test_a_write_whose_time_went_to_the_plugin_is_not_sent(tmp_path: Path) -> No
     ):
         client.write("PUT", PATH, {}, 3)  # its connection is kept
         plugin.program.write_text(slow)
-        client._wire.connection._plugin._current = None  # type: ignore[union-attr]
+        client.connection._plugin._current = None  # type: ignore[union-attr]
         plugin.answers(token="t-COUNT")
         with pytest.raises(Withheld, match="its time limit passed before it could be sent"):
             client.write("PUT", PATH, {}, 0.5)

@@ -1,23 +1,32 @@
-"""The stream of changes: which scales go on, what is watched, when a target counts as not there."""
+"""The stream of changes: scales from watches and from requests, and when one is not there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import threading
+import time
+from collections.abc import Iterator
 
 import pytest
 
 from hpabatch.cluster.apis.discovery import Resource
-from hpabatch.cluster.apis.scales import ScaleBook
-from hpabatch.cluster.connection.client import ApiClient
+from hpabatch.cluster.connection.errors import Busy
 from hpabatch.cluster.objects.types import Change, HpaObject, Inbox, Kind, ScaleKey, ScaleObject
 from hpabatch.cluster.watch.feed import Feed
 from hpabatch.cluster.watch.watch import Watcher, WatchState
 from hpabatch.layout import codes
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.defaults import default_hpa
-from tests.cluster.asked import Kinds
+from tests.cluster.asked import Asked, Kinds
+from tests.cluster.wires import packed
 
 WEB = ScaleKey("apps", "Deployment", "shop", "web")
+MISSING = 'deployments/scale.apps "web" not found'
+SCALE = packed({"spec": {"replicas": 3}, "status": {"replicas": 2, "selector": "app=web"}})
+KINDS = Kinds(resources={("argoproj.io", "Rollout"): Resource("argoproj.io", "v1", "rollouts")})
+
+
+def path_of(name: str) -> str:
+    return f"/apis/argoproj.io/v1/namespaces/shop/rollouts/{name}/scale"
 
 
 class Watch(Watcher):
@@ -38,37 +47,26 @@ class Watch(Watcher):
         return True
 
 
-class Asked(ApiClient):
-    """Answers every request for a scale, and notes it."""
-
-    def __init__(self, asked: list[str]) -> None:
-        self.asked = asked
-
-    def get(self, path: str, *args: object, **kwargs: object) -> bytes:
-        self.asked.append(path)
-        return b'{"spec":{"replicas":3},"status":{"replicas":2,"selector":"app=web"}}'
-
-
-class Case:
+class Case(Feed):
     """A feed with an inbox to put changes into, and what was asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, workers: int = 8, deadline_s: float = 5.0) -> None:
         self.began: list[str] = []
-        self.asked: list[str] = []
+        self.replies: dict[str, object] = {path_of("web"): SCALE}
+        self.client = Asked(self.replies)  # type: ignore[arg-type]
         self.now = 1000
         self.inbox = Inbox(clock=lambda: self.now)
-        self.feed = Feed(self.inbox, self._book, self._watch)
-        self.feed.start()
-
-    def _book(self, watched: Callable[[ScaleKey], bool]) -> ScaleBook:
-        kinds = Kinds(resources={("apps", "Rollout"): Resource("apps", "v1", "rollouts")})
-        return ScaleBook(Asked(self.asked), kinds, watched=watched)
+        super().__init__(self.inbox, self.client, KINDS, workers=workers, deadline_s=deadline_s)
+        self.start()
 
     def _watch(self, group: str, resource: str) -> Watch:
         return Watch(f"{resource}.{group}" if group else resource, self.began)
 
-    def hpa(self, name: str = "web", kind: str = "Deployment", target: str = "web") -> None:
-        ref = {"apiVersion": "apps/v1", "kind": kind, "name": target}
+    def hpa(
+        self, name: str = "web", kind: str = "Deployment", target: str = "web", group: str = ""
+    ) -> None:
+        version = "argoproj.io/v1" if kind == "Rollout" else "apps/v1"
+        ref = {"apiVersion": group or version, "kind": kind, "name": target}
         document = {
             "apiVersion": "autoscaling/v2",
             "kind": "HorizontalPodAutoscaler",
@@ -81,37 +79,45 @@ class Case:
     def scale(self, key: ScaleKey = WEB, replicas: int = 2) -> None:
         self.inbox.put(Kind.scale, key, ScaleObject(key, replicas, replicas, "app=web"))
 
+    def told(self) -> list[tuple[str, object]]:
+        """Return target and size, or error, of each scale that is passed on."""
+        return [(change.key[-1], _said(change.thing)) for change in self.scales()]
+
     def scales(self) -> list[Change]:
-        return [change for change in self.feed.cut().changes if change.kind is Kind.scale]
+        return [change for change in self.cut().changes if change.kind is Kind.scale]
 
     def listed(self) -> None:
         for name in ("deployments.apps",):
-            watch = self.feed.watches[name]
+            watch = self.watches[name]
             assert isinstance(watch, Watch)
             watch.synced = True
+
+
+def _said(thing: object) -> object:
+    return (thing.error or thing.replicas) if isinstance(thing, ScaleObject) else None
 
 
 @pytest.fixture
 def case() -> Iterator[Case]:
     found = Case()
     yield found
-    found.feed.stop()
+    found.stop()
 
 
 def test_workloads_are_watched_once_an_hpa_scales_their_kind(case: Case) -> None:
     assert case.began == ["horizontalpodautoscalers.autoscaling", "pods"]
     case.hpa()
     case.hpa("other", "StatefulSet")
-    case.feed.learn()
+    case.learn()
     assert case.began[2:] == ["deployments.apps", "statefulsets.apps"]
     case.hpa("third")
-    case.feed.cut()
+    case.cut()
     assert len(case.began) == 4
 
 
 def test_only_the_scales_of_targets_go_on(case: Case) -> None:
     case.hpa()
-    case.feed.learn()
+    case.learn()
     case.listed()
     case.scale()
     case.scale(WEB._replace(name="other"))
@@ -121,13 +127,13 @@ def test_only_the_scales_of_targets_go_on(case: Case) -> None:
 
 def test_a_target_that_was_known_before_its_hpa_is_told_with_it(case: Case) -> None:
     case.hpa("first", target="else")
-    case.feed.learn()
+    case.learn()
     case.listed()
     case.scale(replicas=7)
     assert all(change.key != WEB for change in case.scales())
     case.now += 50
     case.hpa()
-    cut = case.feed.cut()
+    cut = case.cut()
     told = [c for c in cut.changes if c.key == WEB]
     assert [c.thing.replicas for c in told if isinstance(c.thing, ScaleObject)] == [7]
     assert all(c.seen_ms < cut.now_ms for c in cut.changes)
@@ -135,35 +141,82 @@ def test_a_target_that_was_known_before_its_hpa_is_told_with_it(case: Case) -> N
 
 def test_a_target_is_not_missing_before_its_watch_has_listed(case: Case) -> None:
     case.hpa()
-    assert case.scales() == []
-    assert case.feed.read_scales() == 0
+    assert case.told() == []
+    assert case.read_scales() == 0
     case.listed()
-    (change,) = case.scales()
-    assert isinstance(change.thing, ScaleObject)
-    assert change.thing.code == codes.SCALE_GET_FAILED
-    assert "not found" in change.thing.error
-    assert case.asked == []
+    assert case.told() == [("web", MISSING)]
+    assert case.told() == []
+    case.scale(replicas=4)
+    assert case.told() == [("web", 4)]
+    case.inbox.put(Kind.scale, WEB, None)
+    assert case.told() == [("web", None), ("web", MISSING)]
+    assert case.client.paths == []
 
 
 def test_other_kinds_are_asked_for_and_told_when_they_change(case: Case) -> None:
     case.hpa(kind="Rollout")
-    case.feed.learn()
-    assert case.feed.read_scales() == 1
-    (change,) = case.scales()
-    assert isinstance(change.thing, ScaleObject)
-    assert (change.thing.replicas, change.thing.status_replicas) == (3, 2)
-    case.feed.read_scales()
-    assert case.scales() == []
+    assert case.told() == []
+    for reply, told in (
+        (SCALE, [("web", 3)]),
+        (SCALE, []),
+        (Busy("the server is busy", 503), [("web", "the server is busy")]),
+        (b"{", None),
+    ):
+        case.replies[path_of("web")] = reply
+        assert case.read_scales() == 1
+        found = case.told()
+        assert found == told or str(found[0][1]).startswith("a scale of Rollout shop/web without")
+
+
+def test_no_such_kind_and_no_version(case: Case) -> None:
+    case.hpa("alien", "Sundial", "sun", group="v1")
+    case.hpa("wrong", target="none", group="a/b/c")
+    case.learn()
+    assert case.read_scales() == 1
+    found = [change.thing for change in case.cut().changes if change.kind is Kind.scale]
+    assert {(thing.error, thing.code) for thing in found if isinstance(thing, ScaleObject)} == {
+        ("unexpected GroupVersion string: a/b/c", codes.SCALE_BAD_VERSION),
+        ('no matches for kind "Sundial" in group ""', codes.SCALE_NO_RESOURCE),
+    }
+
+
+def test_one_that_hangs_is_an_error_and_whose_turn_never_came_stays_as_it_was() -> None:
+    case, release, until = Case(workers=1, deadline_s=0.5), threading.Event(), time.monotonic() + 60
+    case.replies[path_of("sol")] = SCALE
+    case.hpa("web", "Rollout")
+    case.hpa("sol", "Rollout", "sol")
+    told = dict(case.told())
+    # Again where the machine itself stood still until the deadline.
+    while told != {"web": 3, "sol": 3}:
+        assert time.monotonic() < until
+        case.read_scales()
+        told |= dict(case.told())
+
+    def hang(timeout: float) -> bytes:
+        release.wait()
+        return b""
+
+    case.replies[path_of("sol")] = hang  # the first in their order
+    try:
+        late: list[tuple[str, object]] = []
+        while not late:
+            assert time.monotonic() < until
+            case.read_scales()
+            late = case.told()
+        assert late == [("sol", "context deadline exceeded")]
+    finally:
+        release.set()
+        case.stop()
 
 
 def test_an_hpa_that_goes_takes_its_target_with_it(case: Case) -> None:
     case.hpa()
-    case.feed.learn()
+    case.learn()
     case.listed()
     case.scale()
     assert len(case.scales()) == 1
     case.inbox.put(Kind.hpa, ("shop", "web"), None)
-    gone = [c for c in case.feed.cut().changes if c.kind is Kind.scale]
+    gone = [c for c in case.cut().changes if c.kind is Kind.scale]
     assert [(c.key, c.thing) for c in gone] == [(WEB, None)]
     case.scale(replicas=9)
     assert case.scales() == []

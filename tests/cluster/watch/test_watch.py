@@ -15,7 +15,16 @@ from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.objects.types import Change, Inbox, Kind, PodKey, PodObject
 from hpabatch.cluster.watch.watch import Collection, Watcher, WatchLimits, WatchState
 from tests.cluster.asked import by_resource, shows
-from tests.cluster.fake_api import FakeApi, Got, Script, Wire, connected, serving, status
+from tests.cluster.fake_api import (
+    FakeApi,
+    Got,
+    Json,
+    Script,
+    Wire,
+    connected,
+    serving,
+    status,
+)
 from tests.cluster.fake_store import NameDecoder, Store
 
 PODS = Collection("", "v1", "pods")
@@ -71,11 +80,12 @@ def watched(
     script: Script,
     namespaces: tuple[str, ...] = (),
     limits: WatchLimits = QUICK,
+    user: Json | None = None,
 ) -> Iterator[Watched]:
     before = set(threading.enumerate())
     with serving(script) as server:
         inbox = Inbox()
-        with ApiClient(connected(folder, server.url), attempts=1) as client:
+        with ApiClient(connected(folder, server.url, user), attempts=1) as client:
             watcher = Watcher(client, inbox, PODS, NameDecoder(), namespaces, limits)
             found = Watched(server, client, watcher, inbox)
             watcher.start()

@@ -26,7 +26,7 @@ from hpabatch.history.store.catalog import LogEntry, entry_name, load_snapshot, 
 from hpabatch.history.store.storage import LocalStorage, is_folder
 from hpabatch.history.store.upkeep import check_history, compact
 from hpabatch.history.store.writer import Limits
-from tests.history.frames import ROWS, frame, minute, write_all
+from tests.history.frames import ROWS, frame, limited, minute, write_all
 
 
 def fill(folder: Path) -> Path:
@@ -46,9 +46,7 @@ def test_a_store_reads_like_the_flat_history(tmp_path: Path) -> None:
     made = open_history(fill(tmp_path / "store"), "replay")
     assert made.tables == flat.tables == tuple(TABLES)
     for table in TABLES:
-        # A store knows the target of a pod's rows.
-        columns = [n for n in TABLES[table].names if table in ("pods", "scales") or n != "target"]
-        assert_frame_equal(made.read(table, columns), flat.read(table, columns))
+        assert_frame_equal(made.read(table), flat.read(table))
         assert_frame_equal(made.span(table), flat.span(table))
     assert made.warnings == []
     assert set(made.digests()) == set(TABLES)
@@ -97,7 +95,7 @@ def test_a_store_is_begun_before_its_first_file(tmp_path: Path) -> None:
     assert not (tmp_path / "store").exists()
     with writer.part("one") as part:
         part.add("pods", frame("pods"))
-        part._flush(["pods"])
+        part._flush()
         assert data_files(tmp_path / "store")
         assert open_writer(tmp_path / "store").snapshot.number == 1
     assert open_history(tmp_path / "store").tables == ("pods",)
@@ -126,22 +124,6 @@ def test_a_named_part_is_added_once(tmp_path: Path) -> None:
     assert writer.has_part("empty")
     assert not writer.has_part("two")
     assert load_snapshot(LocalStorage(tmp_path)).number == 3
-
-
-def test_targets_come_from_pods_of_the_part_or_the_store(tmp_path: Path) -> None:
-    writer = open_writer(tmp_path)
-    states = frame("pod_states")
-    with writer.part() as part:
-        part.add("pod_states", states)  # Its pod comes later in the part.
-        part.add("pods", frame("pods"))
-    with writer.part() as part:
-        strange = frame("pod_requests").with_columns(uid=pl.lit("stranger"))
-        named = frame("pod_requests").with_columns(target=pl.lit("own"), uid=pl.lit("uid-1"))
-        part.add("pod_requests", pl.concat([frame("pod_requests"), strange, named], how="diagonal"))
-    history = open_history(tmp_path)
-    assert history.read("pod_states")["target"].to_list() == ["cart"]
-    requests = history.read("pod_requests").select("uid", "target").rows()
-    assert requests == [("stranger", ""), ("uid-0", "cart"), ("uid-1", "own")]
 
 
 # -- the folder
@@ -309,24 +291,6 @@ def test_a_part_whose_files_were_removed_as_nobodys_is_refused(
     assert open_history(tmp_path).read("controller").height == 1
 
 
-def test_rows_that_wait_for_pods_are_put_aside(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store, "BUFFER_ROWS", 4)
-    with open_writer(tmp_path).part() as part:
-        for number in range(10):
-            ts = pl.Series("ts", [minute(number)], dtype=TABLES["pod_states"].schema["ts"])
-            part.add("pod_states", frame("pod_states").with_columns(ts))
-            part.add("scales", frame("scales").with_columns(ts))
-        assert len(list(tmp_path.rglob("*.spilled"))) == 2
-        assert len(list(tmp_path.rglob("*.parquet"))) == 2
-        part.add("pods", frame("pods"))
-    history = open_history(tmp_path)
-    assert history.read("pod_states")["target"].to_list() == ["cart"] * 10
-    assert history.read("scales").height == 10
-    assert not (tmp_path / "_work").exists()
-
-
 def test_a_folder_that_somebody_removes_between_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -435,7 +399,7 @@ def test_reading_errors_of_the_disk_are_sentences(
 def test_more_files_than_may_be_open_are_read_and_compacted(tmp_path: Path) -> None:
     rows = frame("pod_metrics").select(pl.exclude("ts")).head(1)
     many = rows.join(pl.DataFrame({"ts": [minute(number) for number in range(160)]}), how="cross")
-    with open_writer(tmp_path, limits=Limits(1, 1, 1)).part() as part:
+    with limited(Limits(1, 1, 1)), open_writer(tmp_path).part() as part:
         part.add("pod_metrics", many.with_columns(pl.col("ts").cast(TIME)))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     opened = len(os.listdir("/proc/self/fd"))

@@ -21,7 +21,7 @@ from hpabatch.history.store.append import open_writer
 from hpabatch.history.store.upkeep import compact
 from hpabatch.history.store.writer import Limits
 from tests.effort import effort
-from tests.history.frames import frame, minute
+from tests.history.frames import frame, limited, minute
 
 # Texts of the key that recur, sort differently as bytes than as letters, and one that is null.
 NAMES: dict[str, list[Any]] = {
@@ -201,19 +201,21 @@ def test_a_store_reads_like_the_last_row_of_each_key(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store, "BUFFER_ROWS", data.draw(st.integers(1, 30)))
         for number, part in enumerate(parts):
-            writer = open_writer(folder, limits=data.draw(LIMITS))
-            with writer.part(f"part {number}") as adding:
+            writer = open_writer(folder)
+            with limited(data.draw(LIMITS)), writer.part(f"part {number}") as adding:
                 cut = data.draw(st.integers(0, len(part)))
                 adding.add(table, _frame(part[:cut], table))
                 adding.add(table, _frame(part[cut:], table))
             if number in compactions:
-                compact(folder, limits=data.draw(LIMITS))
+                with limited(data.draw(LIMITS)):
+                    compact(folder)
     if not any(parts):
         return
     expected = _naive(parts, table)
     _assert_same(open_history(folder), expected, table)
     if len(parts) in compactions:
-        compact(folder, limits=data.draw(LIMITS))
+        with limited(data.draw(LIMITS)):
+            compact(folder)
         history = open_history(folder)
         _assert_same(history, expected, table)
         assert history.sizes(table)["rows"].sum() == expected.height

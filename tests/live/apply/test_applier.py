@@ -15,13 +15,14 @@ import pytest
 from hpabatch.cluster.connection.errors import Refused, Unreachable
 from hpabatch.cluster.connection.writes import Budget
 from hpabatch.cluster.objects.types import Change, HpaObject, Kind, ScaleKey, ScaleObject
+from hpabatch.cluster.watch.site import Site as ClusterSite
 from hpabatch.layout.records import (
     HEAD_DOWN_COUNT,
     HEAD_STATUS_DESIRED,
     HEAD_UP_COUNT,
     HEAD_UP_START,
 )
-from hpabatch.live.apply.applier import Applier, Parts
+from hpabatch.live.apply.applier import Applier
 from hpabatch.live.apply.guards import Gate, Selection, read_switch
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Candidate, Election
@@ -44,7 +45,6 @@ from hpabatch.model.objects.hpa import (
     ScalingPolicy,
     ScalingRules,
 )
-from hpabatch.model.times import show_api_time
 from hpabatch.model.versions import DEFAULT_K8S, ControllerFlags, profile_for
 from tests.live import two_pods
 from tests.live.apply.fake_writes import Clock, FakeClient
@@ -88,7 +88,7 @@ class Sink(HpaStatuses):
         return self.has_ended
 
 
-class Site:
+class Site(ClusterSite):
     """HPAs of the cluster: what they name, how well they are known; what is put back."""
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class Bench:
 
     def __init__(
         self, folder: Path, *, log: str = "log", own: bool = True, dry_run: bool = False,
-        limits: ApplyOptions | None = None, saved: Saved | None = None, canary: int = 100,
+        limits: ApplyOptions | None = None, saved: Saved | None = None,
         found: int | None = None, space: str = "ours", beside: Bench | None = None,
     ) -> None:  # fmt: skip
         self.client, self.clock, self.site = FakeClient(), Clock(), Site()
@@ -137,20 +137,17 @@ class Bench:
         )  # fmt: skip
         self.told: list[str] = []
         scales = ScaleWriter(self.client, Apis(), budget, gate, reads_target=own)
-        parts = Parts(
+        self.decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags(), saved, follows=True)
+        self.applier = Applier(
             self.client, space, scales, gate, None if dry_run else self.sink, self.election,
             journal, Ledger(self.client, space, self.election, lambda: self.skew_s),
             Rivals(
                 self.site, self.site if own else None, None if own else self.silence,
                 None if own else Probe(self.client, "v2", space, self.silence),
             ),
-            Selection(
-                canary, reads_target=own, annotation=scales.annotation, log=journal.add,
-                say=self.tell, clock=self.clock,
-            ),
-            replace(limits or ApplyOptions(), dry_run=dry_run),
+            Selection(reads_target=own, log=journal.add, clock=self.clock),
+            replace(limits or ApplyOptions(), dry_run=dry_run), self.decider, self.tell,
         )  # fmt: skip
-        self.decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags(), saved, follows=True)
         first = [change for change in _with_behavior() if not saved or change.kind != Kind.scale]
         if found is not None:  # at the start, not an hour before it
             scale = ScaleObject(KEY, found, found, "app=web")
@@ -159,7 +156,6 @@ class Bench:
                 if change.kind == Kind.scale else change for change in first
             ]  # fmt: skip
         self.decider.apply(first)
-        self.applier = Applier(parts, self.decider, self.tell)
         self.now = two_pods.NOW_MS
 
     def tell(self, event: str, text: str) -> None:
@@ -629,20 +625,12 @@ def test_changes_wait_until_the_ledger_can_be_read(tmp_path: Path) -> None:
     assert (bench.booked(), bench.decider.lanes.leads) == ((2, 0), True)
 
 
-@pytest.mark.parametrize("named", [True, False])
-def test_a_standby_waits_for_the_status_of_a_controller_that_led(
-    named: bool, tmp_path: Path
-) -> None:
+def test_before_it_leads_a_change_may_be_of_the_clusters_own_controller(tmp_path: Path) -> None:
     bench = Bench(tmp_path, own=False)
     bench.turn(leads=False)
     bench.shows(4)
-    bench.turns(2, leads=False)
-    lane = bench.decider.lanes.get(("shop", "web"))
-    assert lane is not None
-    at = show_api_time(bench.now) if named else "2020-01-01T00:00:00Z"
-    lane.item = replace(lane.item, hpa=replace(lane.item.hpa, status=HPAStatus(2, 4, at)))
     bench.turn(leads=False)
-    assert bench.booked() == (int(named), 0)
+    assert bench.booked() == (1, 0)
 
 
 def test_a_limit_makes_a_size_wait_and_says_so(tmp_path: Path) -> None:
@@ -684,7 +672,7 @@ def test_while_the_kill_switch_is_on_there_is_no_probe_and_no_status(tmp_path: P
     bench.client.put(SWITCH, data={"stop": "true"})
     bench.turns(2)
     assert PROBE not in bench.client.objects
-    assert "the kill switch is on" in bench.applier._parts.gate.refusal(0)
+    assert "the kill switch is on" in bench.applier.gate.refusal(0)
     bench.client.put(SWITCH, data={})
     bench.turn()
     bench.client.put(SWITCH, data={"stop": "true"})
@@ -692,7 +680,7 @@ def test_while_the_kill_switch_is_on_there_is_no_probe_and_no_status(tmp_path: P
     bench.turn()
     assert PROBE in bench.client.objects, "one with a status is not removed either"
     assert "has got a status" in bench.applier.problems()["rivals"]
-    gate = bench.applier._parts.gate
+    gate = bench.applier.gate
     bench.client.put(SWITCH, data={})
     bench.turn()
     assert "the kill switch" not in gate.refusal(0)
@@ -740,7 +728,7 @@ def test_a_log_that_fails_stops_statuses_and_events_too(
     assert bench.applier.problems() == {}
     monkeypatch.setattr(os, "write", _is_full)
     bench.turn()
-    assert "No space left" in bench.applier._parts.gate.refusal(0), "also within that pass"
+    assert "No space left" in bench.applier.gate.refusal(0), "also within that pass"
     told = len(bench.sink.statuses), len(bench.sink.events)
     for _ in range(3):
         bench.turn(works=False)
@@ -826,9 +814,8 @@ def test_a_status_that_another_wrote_stops_all_writes(tmp_path: Path) -> None:
     assert bench.applier.problems() == {}
 
 
-def test_the_probe_of_another_instance_gets_a_status_whatever_the_canary(tmp_path: Path) -> None:
-    """The share would leave it out; its own probe it never writes."""
-    bench = Bench(tmp_path, own=False, canary=1)
+def test_the_probe_of_another_instance_gets_a_status_and_the_own_one_none(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, own=False)
     for change in _with_behavior():
         if isinstance(change.thing, HpaObject):
             for namespace in ("shop", "ours"):
@@ -838,7 +825,7 @@ def test_the_probe_of_another_instance_gets_a_status_whatever_the_canary(tmp_pat
                 key = (namespace, hpa.name)
                 bench.decider.apply([Change(Kind.hpa, key, item, change.seen_ms)])
     bench.turns(4)
-    assert set(bench.sink.keys) == {("shop", "hpabatch-probe")}
+    assert set(bench.sink.keys) == {("shop", "web"), ("shop", "hpabatch-probe")}
 
 
 @pytest.mark.parametrize("own", [True, False])

@@ -1,4 +1,4 @@
-"""Guards of a pass: switch, canary, limits, vanished metrics, the log, rivals."""
+"""Guards of a pass: switch, limits, vanished metrics, the log, rivals."""
 
 from __future__ import annotations
 

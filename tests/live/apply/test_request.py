@@ -22,15 +22,10 @@ from tests.real.applying import hpa_document
         ({"apply": True, "manifests": ("a",), "take_over": True}, "--apply needs either"),
         ({"take_over": True}, "--take-over is of --apply"),
         ({"manifests": ("a",)}, "--manifests is of --apply"),
-        ({"dry_run": True}, "--dry-run is of --apply"),
-        ({"canary": 10}, "--canary is of --apply: give that too, or leave it out"),
+        ({"dry_run": True}, "--dry-run is of --apply: give that too, or leave it out"),
         (
             {"most_targets": 5, "lease_ms": 30_000, "own_namespace": "ours", "apply_log": "log"},
             "--own-namespace, --apply-log, --most-targets, --lease are of --apply",
-        ),
-        (
-            {"apply": True, "take_over": True, "canary": 10},
-            "--canary 10 with --take-over: expected a controller for the other 90 % of the HPAs",
         ),
         ({"apply": True, "take_over": True, "lease_ms": 6500}, "--lease: expected whole seconds"),
         ({"apply": True, "take_over": True, "once": True}, "--apply excludes --once and --record"),
@@ -46,8 +41,6 @@ def test_options_that_do_not_go_together(options: dict[str, Any], words: str) ->
 def test_options_that_do() -> None:
     LiveRequest(apply=True, take_over=True, dry_run=True).check()
     LiveRequest(apply=True, manifests=("hpas",)).check()
-    LiveRequest(apply=True, manifests=("hpas",), canary=10).check()
-    LiveRequest(apply=True, take_over=True, canary=10, dry_run=True).check()
     LiveRequest(follow=True).check()
 
 

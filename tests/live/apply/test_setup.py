@@ -9,6 +9,7 @@ import pytest
 
 from hpabatch.cluster.apis.discovery import Discovery
 from hpabatch.cluster.connection.errors import Withheld
+from hpabatch.cluster.watch.site import Site
 from hpabatch.errors import UsageError
 from hpabatch.live.apply.request import ApplyOptions
 from hpabatch.live.apply.setup import Place, make_applier
@@ -26,7 +27,10 @@ class _Discovery(Discovery):
         return "v2"
 
 
-class _Hpas:
+class _Hpas(Site):
+    def __init__(self) -> None:
+        pass
+
     def blindness(self) -> str:
         return ""
 
@@ -65,7 +69,7 @@ def test_a_dry_run_has_a_lease_of_its_own(dry_run: bool, lease: str, tmp_path: P
         applier = make_applier(options, place, decider, None, lambda event, text: None, stack)
         assert server.got[0].path.endswith(f"/namespaces/ours/leases/{lease}")
         assert not applier.figures.leads
-        for client in (applier._parts.client, applier._parts.scales._client):
+        for client in (applier.client, applier.scales._client):
             with pytest.raises(Withheld, match="does not hold the lease for long enough"):
                 client.write("PUT", "/api/v1/namespaces/ours/configmaps/x", {}, 3)
         assert {got.method for got in server.got} == {"GET"}

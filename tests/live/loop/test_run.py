@@ -23,15 +23,15 @@ from hpabatch.cluster.objects.types import (
     response_to,
 )
 from hpabatch.cluster.watch.feed import Cut
+from hpabatch.cluster.watch.site import Site
 from hpabatch.cluster.watch.watch import WatchState
-from hpabatch.live.loop.run import Loop, LoopOptions
+from hpabatch.live.loop.run import Loop
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.memory import load
 from hpabatch.live.passes.result import PassResult
 from hpabatch.live.passes.shadow import Comparison, Shadow
 from hpabatch.live.passes.words import PassWords
 from hpabatch.live.serve.log import LineLog
-from hpabatch.live.serve.site import Site
 from hpabatch.model.versions import ControllerFlags, profile_for
 from tests.cluster.wires import wanted
 from tests.live.apply.test_applier import PROBE, SWITCH, Bench
@@ -69,8 +69,8 @@ class Clustered(Site):
     def is_refused(self) -> bool:
         return False
 
-    def read_scales(self) -> None:
-        pass
+    def read_scales(self) -> int:
+        return 0
 
     def fetch(self, wanted: Set[MetricKey]) -> Responses:
         self.asked.append(wanted)
@@ -87,8 +87,7 @@ def _loop(
     own_hpa: tuple[str, str] | None = None,
 ) -> Loop:
     decider = Decider(profile_for("1.37"), ControllerFlags())
-    options = LoopOptions(1000, "1.37", state, "a test", own_hpa)
-    return Loop(cluster, decider, Shadow(2000), options)
+    return Loop(cluster, decider, Shadow(2000), 1000, "1.37", state, "a test", own_hpa)
 
 
 def _world(seed: int = 3) -> World:
@@ -110,8 +109,8 @@ def test_the_switch_and_the_probe_are_read_beside_the_metrics(own: bool, tmp_pat
             return super().fetch(wanted)
 
     bench.client.before = lambda method, path: read.set() if path == last else None
-    options = LoopOptions(1000, "1.37", applier=bench.applier)
-    Loop(Beside(_world()), bench.decider, Shadow(2000), options).one_pass()
+    loop = Loop(Beside(_world()), bench.decider, Shadow(2000), 1000, "1.37", applier=bench.applier)
+    loop.one_pass()
     assert read.is_set()
 
 
@@ -158,14 +157,14 @@ def test_an_hpa_whose_explanation_raises_an_error_costs_one_pass(
     key, why = min(whole), PassWords.why
 
     def breaks(words: PassWords, h: int) -> str:
-        if words._structure.lanes[h].key == key:
+        if words._columns.lanes[h].key == key:
             raise ZeroDivisionError("division by zero")
         return why(words, h)
 
     monkeypatch.setattr(PassWords, "why", breaks)
     decider = Decider(profile_for("1.37"), ControllerFlags())
     log = LineLog(out, "east", as_json=True)
-    loop = Loop(cluster, decider, Shadow(2000), LoopOptions(1, "1.37", log=log))
+    loop = Loop(cluster, decider, Shadow(2000), 1, "1.37", log=log)
     passes: list[set[tuple[str, str]]] = []
 
     def completed(result: PassResult) -> Comparison:
@@ -174,8 +173,8 @@ def test_an_hpa_whose_explanation_raises_an_error_costs_one_pass(
             stop.set()
         return compare(result)
 
-    compare = loop._shadow.compare
-    monkeypatch.setattr(loop._shadow, "compare", completed)
+    compare = loop.shadow.compare
+    monkeypatch.setattr(loop.shadow, "compare", completed)
     loop.run(stop)
     assert [key in keys for keys in passes] == [True, False, True, *3 * [False], True, False, False]
     assert all(whole - {key} <= keys for keys in passes)
@@ -194,8 +193,7 @@ def test_the_loop_says_what_it_waits_for_and_goes_on(monkeypatch: pytest.MonkeyP
     cluster, out, stop = Clustered(_world()), io.StringIO(), threading.Event()
     cluster.listed = False
     decider = Decider(profile_for("1.37"), ControllerFlags())
-    options = LoopOptions(1, "1.37", log=LineLog(out, "east"))
-    loop = Loop(cluster, decider, Shadow(2000), options)
+    loop = Loop(cluster, decider, Shadow(2000), 1, "1.37", log=LineLog(out, "east"))
     waiting = threading.Thread(target=loop.wait_until_listed, args=(stop,))
     waiting.start()
     until = time.monotonic() + 60
@@ -232,7 +230,7 @@ def test_the_loop_ends_when_it_is_told() -> None:
             pass
 
     decider = Decider(profile_for("1.37"), ControllerFlags())
-    loop = Loop(cluster, decider, Shadow(2000), LoopOptions(1, "1.37", log=Log()))
+    loop = Loop(cluster, decider, Shadow(2000), 1, "1.37", log=Log())
     loop.run(stop)
     assert len(seen) == 3
 
@@ -259,8 +257,8 @@ def test_a_pass_whose_requests_are_broken_off_decides_nothing(where: str) -> Non
 
     cluster = Ended(_world())
     decider = Decider(profile_for("1.37"), ControllerFlags())
-    options = LoopOptions(1, "1.37", log=Log(io.StringIO(), "east"))
-    Loop(cluster, decider, Shadow(2000), options).run(stop)
+    log = Log(io.StringIO(), "east")
+    Loop(cluster, decider, Shadow(2000), 1, "1.37", log=log).run(stop)
     assert len(told) == 1
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from hpabatch.cluster.apis.discovery import ControllerSeen
 from hpabatch.errors import UsageError
+from hpabatch.live.loop.request import RecordRequest
 from hpabatch.live.loop.setup import log_file, settle, state_file
 from hpabatch.model.versions import ControllerFlags, profile_for
 
@@ -93,3 +94,11 @@ def test_without_a_home_a_file_needs_a_place(
     with pytest.raises(UsageError, match=rf"no HOME .* {option}"):
         file({}, "a", "b")
     assert file({"XDG_STATE_HOME": "/state"}, "a", "b").parent == Path("/state/hpabatch")
+
+
+def test_a_recording_is_a_loop_that_forgets() -> None:
+    asked = RecordRequest(out="history", namespace=("shop",), every_ms=5000, metrics_addr=":9099")
+    loop = asked.as_live()
+    loop.check()
+    assert (loop.record, loop.stateless, loop.apply, loop.once) == ("history", True, False, False)
+    assert (loop.namespace, loop.every_ms, loop.metrics_addr) == (("shop",), 5000, ":9099")

@@ -8,8 +8,9 @@ import polars as pl
 
 from hpabatch.cluster.objects.types import Change, HpaObject, Kind
 from hpabatch.history.reader import open_history
-from hpabatch.live.record.hpa_rows import HpaRows
+from hpabatch.live.record.objects import Hpas
 from hpabatch.live.record.recorder import Recorder
+from hpabatch.live.record.rows import Rows
 from hpabatch.live.record.segments import Segment
 from hpabatch.model.objects.hpa import HPA
 
@@ -37,22 +38,24 @@ def named(segment: Segment) -> list[tuple[str, int, str | None]]:
 
 
 def test_an_owner_is_written_when_it_changes() -> None:
-    rows, segment = HpaRows(), Segment("east")
-    rows.put(seen("ScaledObject/web"), 1, segment)
-    rows.put(seen("ScaledObject/web", 2), 2, segment)
-    rows.put(seen("Canary/web", 2), 3, segment)
-    rows.put(seen("", 2), 4, segment)
-    assert owners(segment) == [(1, "ScaledObject/web"), (3, "Canary/web"), (4, None)]
+    rows = Rows("east")
+    hpas = Hpas(rows)
+    hpas.put(seen("ScaledObject/web"), 1)
+    hpas.put(seen("ScaledObject/web", 2), 2)
+    hpas.put(seen("Canary/web", 2), 3)
+    hpas.put(seen("", 2), 4)
+    assert owners(rows.segment) == [(1, "ScaledObject/web"), (3, "Canary/web"), (4, None)]
 
 
 def test_owners_that_went_while_nothing_was_recorded() -> None:
     stored = {KEY: "ScaledObject/web", ("shop", "api"): "Canary/api", ("shop", "old"): "Canary/old"}
-    rows, segment = HpaRows(owners=stored), Segment("east")
-    rows.put(seen(""), 1, segment)
+    rows = Rows("east")
+    hpas = Hpas(rows, owners=stored)
+    hpas.put(seen(""), 1)
     api = HPA("api", "shop", uid="v", owner="Canary/api")
-    rows.put(HpaObject("shop", "api", api), 2, segment)
-    rows.close_stored(3, segment)
-    assert named(segment) == [("web", 1, None), ("old", 3, None)]
+    hpas.put(HpaObject("shop", "api", api), 2)
+    hpas.close_unseen(3)
+    assert named(rows.segment) == [("web", 1, None), ("old", 3, None)]
 
 
 def test_a_recorder_knows_the_owners_of_its_store(tmp_path: Path) -> None:

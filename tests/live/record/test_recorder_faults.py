@@ -185,7 +185,7 @@ def test_a_row_that_is_refused_does_not_hold_up_the_others(tmp_path: Path) -> No
     said = list[str]()
     recorded = Recorded(1, K8S, tmp_path, say=said.append)
     recorded.one_pass()
-    add = recorded.recorder._segment.table("scales").add
+    add = recorded.recorder._rows.segment.table("scales").add
     scale: dict[str, Any] = {
         "namespace": "shop", "target_kind": "Deployment", "target": "other", "selector": "",
     }  # fmt: skip

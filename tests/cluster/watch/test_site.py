@@ -16,8 +16,8 @@ from hpabatch.cluster.objects.types import (
     Response,
     Responses,
 )
+from hpabatch.cluster.watch.site import Site, _failing
 from hpabatch.cluster.watch.watch import Watcher, WatchState
-from hpabatch.live.serve.site import Site, _failing
 from hpabatch.model.versions import profile_for
 from tests.cluster.fake_api import connected, serving
 
@@ -91,7 +91,7 @@ def test_hpas_that_cannot_be_decoded(own: bool, tmp_path: Path) -> None:
         site = Site(client, _Discovery(client), profile_for("1.37"), own=[] if own else None)
         assert (site.blindness(), site.unreadable()) == ("they are not watched yet", {})
         watch = _Watch({"shop/web": "no object"})
-        site.feed.watches["horizontalpodautoscalers.autoscaling"] = watch
+        site.watches["horizontalpodautoscalers.autoscaling"] = watch
         assert site.blindness() == ("no object" if own else "")
         assert site.unreadable() == {("shop", "web"): "no object"}
         watch.wrong = {"event": "an event cannot be read"}

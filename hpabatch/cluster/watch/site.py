@@ -9,7 +9,7 @@ from typing import Final
 
 from hpabatch.cluster.apis.discovery import ClockSkew, Discovery
 from hpabatch.cluster.apis.metrics import Fetcher
-from hpabatch.cluster.apis.scales import ScaleBook, target_key
+from hpabatch.cluster.apis.scales import target_key
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.objects.decoders import BUILT_IN, HpaDecoder, PodDecoder, WorkloadDecoder
 from hpabatch.cluster.objects.objects import Decoder
@@ -25,7 +25,7 @@ from hpabatch.cluster.objects.types import (
     Responses,
     ScaleKey,
 )
-from hpabatch.cluster.watch.feed import Cut, Feed
+from hpabatch.cluster.watch.feed import Feed
 from hpabatch.cluster.watch.watch import HPAS, NEEDED, PODS, Collection, Watcher, WatchState
 from hpabatch.model.versions import Profile
 
@@ -40,7 +40,7 @@ _QUOTED: Final = re.compile(r'"[a-z]+://([^/"]+)[^"]*"')
 _ASKED: Final = re.compile(r" \(get [^)]*\)$")
 
 
-class Site:
+class Site(Feed):
     """A watched cluster. One thread calls it, another may call `states`."""
 
     def __init__(
@@ -64,22 +64,16 @@ class Site:
         Raises:
             ApiError: the API server serves no HPAs, or does not respond.
         """
-        self._client = client
+        super().__init__(Inbox(), client, discovery)
         self._namespaces = tuple(namespaces)
         self._hpa_version = discovery.hpa_version()
-        self._profile = profile
-        self._inbox = Inbox()
-        self._own = own
+        self._profile, self._own = profile, own
         self._others = Inbox()  # HPAs of the cluster where own documents are decided
         self._named: dict[PodKey, ScaleKey] = {}
         self._fetcher = Fetcher(
             client, discovery, workers=at_once, deadline_s=budget_s,
             cluster_wide=not namespaces,
         )  # fmt: skip
-        self._discovery = discovery
-        self.feed = Feed(
-            self._inbox, lambda watched: ScaleBook(client, discovery, watched=watched), self._watch
-        )
         self._failing: dict[str, str] = {}  # of this pass, and notes on items left out
         self._notes: tuple[str, ...] = ()
         self._skew = ClockSkew(client, lambda: self._inbox.behind_ms / 1000)
@@ -89,7 +83,7 @@ class Site:
         """Start the watches."""
         for item in self._own or ():
             self.put_own(item)
-        self.feed.start()
+        super().start()
 
     def put_own(self, item: HpaObject) -> None:
         """Replace an own document, which has another status."""
@@ -109,18 +103,18 @@ class Site:
     def end(self) -> None:
         """Interrupt running requests with errors, and close the client. For any thread."""
         self._fetcher.end()
-        self.feed.end()
+        super().end()
         self._client.close()
 
     def stop(self) -> None:
         """End all watches and requests, and the client."""
         self.end()  # otherwise every watch would wait for its server
-        self.feed.stop()
+        super().stop()
         self._fetcher.close()
 
     def blindness(self) -> str:
         """Return why the HPAs of the cluster may be others than are known, "" if they are known."""
-        watch = self.feed.watches.get(_HPA_WATCH)
+        watch = self.watches.get(_HPA_WATCH)
         if watch is None:
             return "they are not watched yet"
         # With own documents any may be on a target; otherwise `unreadable` has those with a name.
@@ -134,25 +128,17 @@ class Site:
 
     def unreadable(self) -> dict[PodKey, str]:
         """Return the HPAs whose present state cannot be decoded, and why not."""
-        watch = self.feed.watches.get(_HPA_WATCH)
+        watch = self.watches.get(_HPA_WATCH)
         wrong = {} if watch is None else watch.wrong
         return {key: text for name, text in wrong.items() if (key := _key(name))}
 
-    def cut(self) -> Cut:
-        """Return the changes since the last cut, and its time."""
-        return self.feed.cut()
-
-    def learn(self) -> None:
-        """Take in known changes, to start watches for them."""
-        self.feed.learn()
-
-    def read_scales(self) -> None:
+    def read_scales(self) -> int:
         """Update the scales that no watch covers; a pass begins with this."""
         if self._passes % _SKEW_PASSES == 0:
             self._skew.look()
         self._passes += 1
         self._failing, self._notes = {}, ()
-        self.feed.read_scales()
+        return super().read_scales()
 
     def fetch(self, wanted: Set[MetricKey]) -> Responses:
         """Fetch from the metrics APIs; failures are in the responses."""
@@ -161,13 +147,13 @@ class Site:
         self._failing |= failing
         self._notes += self._fetcher.notes
         if any_good:
-            for watch in self.feed.watches.values():
+            for watch in self.watches.values():
                 watch.hurry()
         return responses
 
     def states(self) -> list[WatchState]:
         """Return the states of the watches, by name."""
-        return [watch.state for _, watch in sorted(self.feed.watches.items())]
+        return [watch.state for _, watch in sorted(self.watches.items())]
 
     def clock_skew_s(self) -> float | None:
         """Return the API server's clock less the local clock, to a second; None: unknown."""
@@ -175,13 +161,13 @@ class Site:
 
     def is_refused(self) -> bool:
         """Return whether HPAs or pods may not be read in any watched namespace."""
-        watches = self.feed.watches
+        watches = self.watches
         return any(name in watches and watches[name].state.refused for name in NEEDED)
 
     def problems(self) -> dict[str, str]:
         """Return problems of the cluster's APIs, by subject."""
         found: dict[str, str] = {}
-        for name, watch in sorted(self.feed.watches.items()):
+        for name, watch in sorted(self.watches.items()):
             for state in watch.states:
                 if state.last_error:
                     place = f"{name} in {state.namespace}" if state.namespace else name
