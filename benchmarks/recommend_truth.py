@@ -63,7 +63,7 @@ from hpabatch.engine.sweep.context import Context
 from hpabatch.engine.sweep.request import SweepRequest
 from hpabatch.engine.sweep.run import plan_request
 from hpabatch.history.reader import open_history
-from hpabatch.inputs.grid import parse_grids
+from hpabatch.inputs.grid import read_grids
 from hpabatch.jobs.publish import Destination
 from hpabatch.jobs.sweep import SweepJob, SweepRefusedError, sweep_to_disk
 from hpabatch.model.objects.defaults import default_spec
@@ -294,7 +294,7 @@ def candidates_of(options: Options, fleet: Sequence[Truth]) -> dict[Key, Candida
 
     Those beyond the default bounds, or below the floor of minReplicas, are nobody's candidates.
     """
-    grid, bounds = parse_grids(options.grids, SHIPPED), parse_bounds(())
+    grid, bounds = read_grids(options.grids, SHIPPED), parse_bounds(())
     found: dict[Key, Candidates] = {}
     for truth in fleet:
         today, theirs = default_spec(truth.spec), {}

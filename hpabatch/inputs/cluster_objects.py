@@ -417,7 +417,10 @@ def _workload(group: str, kind: str, raw: bytes) -> WorkloadObject:
         thing = WorkloadDecoder(group, kind).decode(raw).thing
         assert isinstance(thing, ScaleObject)
         scale = thing
-        said = _status_selector(wire.status) if (group, kind) not in BUILT_IN else ""
+        # The place of a custom resource's is its definition's (labelSelectorPath): the usual two.
+        status = None if (group, kind) in BUILT_IN else wire.status
+        raws = () if status is None else (bytes(status.selector), bytes(status.labelSelector))
+        said = next((str(json.loads(raw)) for raw in raws if raw.startswith(b'"')), "")
         if not said and not bytes(spec.selector) and (group, kind) != REPLICATION_CONTROLLER:
             said = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
         scale = replace(scale, selector=said or scale.selector)
@@ -432,16 +435,6 @@ def _workload(group: str, kind: str, raw: bytes) -> WorkloadObject:
         created=meta.creationTimestamp or "",
         is_sized=bytes(spec.replicas) not in NOTHING,
     )
-
-
-def _status_selector(status: _WorkloadStatus | None) -> str:
-    """Return the selector of a custom resource's scale, "" where its status has none.
-
-    Its place is the definition's (labelSelectorPath); these two are the usual ones.
-    """
-    raws = () if status is None else (status.selector, status.labelSelector)
-    written = (bytes(raw) for raw in raws if bytes(raw).startswith(b'"'))
-    return next((str(json.loads(text)) for text in written), "")
 
 
 def _with_templates(

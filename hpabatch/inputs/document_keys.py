@@ -170,7 +170,7 @@ class Record:
 
     Attributes:
         title: its heading in the docs; `text` stands below.
-        more: keys that the dataclass does not declare.
+        more: keys that the dataclass does not declare, or declares as another kind.
         short: a key whose value may stand for the whole mapping: `growth: 1.4`; the only required.
         example: is shown there, a step or entry that must read without fault.
         some: whether one key must be there, whichever.
@@ -194,7 +194,8 @@ class Record:
     def keys(self) -> tuple[Key, ...]:
         """The keys."""
         declared = keys_of(self.of) if isinstance(self.of, type) and is_dataclass(self.of) else ()
-        return tuple(item for item in (*declared, *self.more) if item.name not in self.without)
+        own = {item.name: item for item in (*declared, *self.more)}
+        return tuple(item for name, item in own.items() if name not in self.without)
 
     @property
     def names(self) -> list[str]:

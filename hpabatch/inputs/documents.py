@@ -242,7 +242,12 @@ def parse_document(text: str, source: str, folder: Path = Path()) -> Place:
     try:
         documents = parse_documents(text)
     except DocumentError as error:
-        told = f"{source}: {error.describe(0)}{_star_hint(text, error)}"
+        told = f"{source}: {error.describe(0)}"
+        lines, column = text.split("\n"), error.column
+        # (a glob such as `*/web` is read as a YAML alias)
+        if column is not None and error.line < len(lines):
+            is_star = "*" in lines[error.line][max(0, column - 1) : column + 1]
+            told += "; put a name that begins with * in quotes" if is_star else ""
         raise MistakesError([told]) from None
     if len(documents) != 1:
         raise MistakesError([f"{source}: expected one document, got {len(documents)}"])
@@ -274,15 +279,6 @@ def duplicate_keys(
         for key, line, _, first in document.duplicates
         if part is None or start_line(part) <= line <= end_line(part)
     ]
-
-
-def _star_hint(text: str, error: DocumentError) -> str:
-    """Return what to do where a glob such as `*/web` was read as a YAML alias, else ""."""
-    lines = text.split("\n")
-    if error.column is None or error.line >= len(lines):
-        return ""
-    is_star = "*" in lines[error.line][max(0, error.column - 1) : error.column + 1]
-    return "; put a name that begins with * in quotes" if is_star else ""
 
 
 def digests_of(paths: Iterable[Path | str | None]) -> dict[str, str]:

@@ -45,25 +45,6 @@ _DECIMAL = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,6})?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """A single value, in the one way to write it."""
-
-    text: str
-
-    def __len__(self) -> int:
-        return 1
-
-    def at(self, k: int) -> str:
-        """Return the value."""
-        return self.text
-
-    @property
-    def bounds(self) -> tuple[int, int] | None:
-        """The least and the largest number; None where it is not an absolute whole one."""
-        return (int(self.text), int(self.text)) if self.text.isdigit() else None
-
-
-@dataclass(frozen=True, slots=True)
 class Span:
     """A range: `count` amounts from `first` on, `step` apart; `last` is not exceeded.
 
@@ -80,8 +61,7 @@ class Span:
     def __len__(self) -> int:
         return self.count
 
-    def at(self, k: int) -> str:
-        """Return the value at a place."""
+    def __getitem__(self, k: int) -> str:
         number = self.first.number + k * self.step
         if self.is_coarse:
             number = min(
@@ -89,11 +69,9 @@ class Span:
             )
         return self.kind.text(Amount(self.first.operation, number, self.first.shape))
 
-    @property
-    def bounds(self) -> tuple[int, int] | None:
-        """The least and the largest number; None where they are not absolute whole ones."""
-        ends = self.at(0), self.at(self.count - 1)
-        return (int(ends[0]), int(ends[1])) if ends[0].isdigit() and ends[1].isdigit() else None
+
+Values = tuple[str, ...] | Span
+"""Values, each in the one way to write it."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +79,7 @@ class Axis:
     """A field and the values of it that a grid has, in the order they were given."""
 
     field: str
-    items: tuple[Listed | Span, ...]
+    items: tuple[Values, ...]
 
     @cached_property
     def _ends(self) -> list[int]:
@@ -112,12 +90,12 @@ class Axis:
         return self._ends[-1]
 
     def __iter__(self) -> Iterator[str]:
-        return (item.at(k) for item in self.items for k in range(len(item)))
+        return (item[k] for item in self.items for k in range(len(item)))
 
     def at(self, k: int) -> str:
         """Return the value at a place."""
         place = bisect_right(self._ends, k)
-        return self.items[place].at(k - self._ends[place] + len(self.items[place]))
+        return self.items[place][k - self._ends[place] + len(self.items[place])]
 
     def some(self, most: int) -> list[str]:
         """Return the distinct values; of too many the first and the last ones."""
@@ -127,25 +105,21 @@ class Axis:
             places = [*range(half), *range(len(self) - half, len(self))]
         return list(dict.fromkeys(self.at(k) for k in places))
 
-    def least(self) -> int | None:
-        """Return the smallest value, None where one is not an absolute whole number."""
-        found = [item.bounds for item in self.items]
-        return None if None in found else min(bounds[0] for bounds in found if bounds)
-
-    def most(self) -> int | None:
-        """Return the largest value, None where one is not an absolute whole number."""
-        found = [item.bounds for item in self.items]
-        return None if None in found else max(bounds[1] for bounds in found if bounds)
+    def bounds(self) -> tuple[int, int] | None:
+        """Return the least and the largest value; None where one is no absolute whole number."""
+        ends = [end for item in self.items for end in (item[0], item[len(item) - 1])]
+        numbers = [int(end) for end in ends if end.isdigit()]
+        return (min(numbers), max(numbers)) if len(numbers) == len(ends) else None
 
 
 def read_items(
     field: Field, text: str, sets: Mapping[str, PolicySet], open_ranges: bool
-) -> tuple[tuple[Listed | Span, ...], list[str]]:
+) -> tuple[tuple[Values, ...], list[str]]:
     """Return the values and ranges of a list, and the mistakes of the others.
 
     `open_ranges`: a range may do without a step.
     """
-    found: list[Listed | Span] = []
+    found: list[Values] = []
     problems: list[str] = []
     for part in (part.strip() for part in text.split(",")):
         try:
@@ -154,7 +128,7 @@ def read_items(
             if ":" in part:
                 found.append(_span(field, part, open_ranges))
             else:
-                found.append(Listed(canonical_value(field, part, sets)))
+                found.append((canonical_value(field, part, sets),))
         except ValueError as error:
             problems.append(str(error))
     return tuple(found), problems
@@ -231,7 +205,7 @@ class Grid:
     mistakes: tuple[str, ...] = ()
 
 
-def parse_grids(
+def read_grids(
     grids: Sequence[str],
     sets: Mapping[str, PolicySet],
     samples: int | None = None,
@@ -239,22 +213,8 @@ def parse_grids(
 ) -> Grid:
     """Return the settings of all combinations of the grids' values, or `samples` of them.
 
-    Raises:
-        GridError: all mistakes of all grids.
+    All mistakes of all grids are in `Grid.mistakes`.
     """
-    grid = read_grids(grids, sets, samples, seed)
-    if grid.mistakes:
-        raise GridError(grid.mistakes)
-    return grid
-
-
-def read_grids(
-    grids: Sequence[str],
-    sets: Mapping[str, PolicySet],
-    samples: int | None = None,
-    seed: int = 0,
-) -> Grid:
-    """Return the same as `parse_grids`, with mistakes in `Grid.mistakes`."""
     axes: dict[str, Axis] = {}
     mistakes: list[str] = []
     for text in grids:
@@ -272,7 +232,12 @@ def read_grids(
         values = tuple(tuple(axis.some(_SHOWN_VALUES)) for axis in chosen)
         return Grid(fields, (TODAY,), values, mistakes=tuple(mistakes))
     settings, notes = _settings(chosen, samples, seed)
-    return Grid(fields, settings, _values_of(fields, settings), notes)
+    found: dict[str, dict[str, None]] = {field: {} for field in fields}
+    for setting in settings:
+        given = dict(setting.values)
+        for field in fields:
+            found[field][given.get(field, AS_TODAY)] = None
+    return Grid(fields, settings, tuple(map(tuple, found.values())), notes)
 
 
 def _read_axis(
@@ -314,9 +279,10 @@ def _common_mistakes(
     by_name = {axis.field: axis for axis in axes}
     if "min" in by_name and "max" in by_name:
         # Numbers only: of a value that is relative it is known for each HPA alone.
-        low, high = by_name["min"].least(), by_name["max"].most()
-        if low is not None and high is not None and low > high:
-            yield f"every min of the grid (from {low} on) is above every max (up to {high})"
+        low, high = by_name["min"].bounds(), by_name["max"].bounds()
+        if low is not None and high is not None and low[0] > high[1]:
+            told = f"from {low[0]} on) is above every max (up to {high[1]})"
+            yield f"every min of the grid ({told}"
 
 
 def _settings(
@@ -353,15 +319,6 @@ def min_above_max(values: Mapping[str, str]) -> bool:
     """Whether values of fields have a min above their max, whatever the HPA; numbers only."""
     low, high = values.get("min", ""), values.get("max", "")
     return low.isdigit() and high.isdigit() and int(low) > int(high)
-
-
-def _values_of(fields: Sequence[str], settings: Sequence[Setting]) -> tuple[tuple[str, ...], ...]:
-    found: dict[str, dict[str, None]] = {field: {} for field in fields}
-    for setting in settings:
-        given = dict(setting.values)
-        for field in fields:
-            found[field][given.get(field, AS_TODAY)] = None
-    return tuple(tuple(values) for values in found.values())
 
 
 _ROUNDS: Final = 4

@@ -142,25 +142,15 @@ class _Tester:
             spec = replace(spec, metrics=tuple(for_zero[:1]) or DEFAULT_METRICS, behavior=None)
         key = (part, spec, profile, flags)
         if key not in self.reasons:
-            self.reasons[key] = _misfit(part, spec, self.sets, profile, flags)
+            self.reasons[key] = ()
+            try:
+                apply_setting(part, spec, self.sets, profile, flags)
+            except SettingError as error:
+                self.reasons[key] = error.reasons
         return self.reasons[key]
 
 
 _ANY_TARGET: Final = CrossVersionObjectReference("Deployment", "any", "apps/v1")
-
-
-def _misfit(
-    part: Setting,
-    spec: HPASpec,
-    sets: Mapping[str, PolicySet],
-    profile: Profile,
-    flags: ControllerFlags,
-) -> tuple[str, ...]:
-    try:
-        apply_setting(part, spec, sets, profile, flags)
-    except SettingError as error:
-        return error.reasons
-    return ()
 
 
 def _fitting_none(
@@ -179,24 +169,14 @@ def _fitting_none(
     for name, value in sorted(by_value, key=lambda pair: field_order(pair[0])):
         theirs = by_value[name, value]
         if all(part in misfits for misfits in unfit for part in theirs):
-            reasons = _some_reasons(theirs, unfit)
-            told.setdefault(reasons, []).append(f"{name}={value}")
+            found = (reason for misfits in unfit for p in theirs for reason in misfits.get(p, ()))
+            reasons = dict.fromkeys(reason.partition(": ")[2] for reason in found)
+            told.setdefault(tuple(reasons)[:_TOLD], []).append(f"{name}={value}")
     for reasons, values in told.items():
         many = f"none of {len(hpas)} HPAs" if len(hpas) > 1 else _named(hpas[0])
         verb = "fit" if len(values) > 1 else "fits"
         verb = verb if len(hpas) > 1 else f"{'do' if len(values) > 1 else 'does'} not fit"
         yield f"{_listed(values)} {verb} {many}: {'; '.join(reasons)}"
-
-
-def _some_reasons(
-    parts: Sequence[Setting], unfit: Sequence[Mapping[Setting, tuple[str, ...]]]
-) -> tuple[str, ...]:
-    found: dict[str, None] = {}
-    for misfits in unfit:
-        for part in parts:
-            for reason in misfits.get(part, ()):
-                found[reason.partition(": ")[2]] = None
-    return tuple(found)[:_TOLD]
 
 
 def _left_out(

@@ -202,7 +202,15 @@ class ScaledObject:
 
     def _metric(self, trigger: Trigger, metric_names: Collection[str]) -> dict[str, object]:
         if trigger.type in RESOURCES:
-            return _resource_metric(trigger)
+            kind, value = trigger.metric_type, trigger.metadata.get("value", "")
+            target: dict[str, object] = {"type": kind, "averageValue": value}
+            if kind == "Utilization":
+                target = {"type": kind, "averageUtilization": int(value)}
+            source: dict[str, object] = {"name": trigger.type, "target": target}
+            if container := trigger.metadata.get("containerName", ""):
+                source["container"] = container
+                return {"type": "ContainerResource", "containerResource": source}
+            return {"type": "Resource", "resource": source}
         name = next((one for one in trigger.names if one in metric_names), trigger.names[0])
         if trigger.type != "prometheus":
             head = f"s{trigger.index}-"
@@ -236,21 +244,6 @@ def owner_of(selector: str) -> str | None:
     """Return the ScaledObject that a metric's selector names, None where it names none."""
     found = _OWNER.fullmatch(selector)
     return found[1] if found else None
-
-
-def _resource_metric(trigger: Trigger) -> dict[str, object]:
-    kind = trigger.metric_type
-    value = trigger.metadata.get("value", "")
-    target: dict[str, object] = {"type": kind}
-    if kind == "Utilization":
-        target["averageUtilization"] = int(value)
-    else:
-        target["averageValue"] = value
-    container = trigger.metadata.get("containerName", "")
-    if container:
-        source = {"name": trigger.type, "container": container, "target": target}
-        return {"type": "ContainerResource", "containerResource": source}
-    return {"type": "Resource", "resource": {"name": trigger.type, "target": target}}
 
 
 def _target(metric_type: str, milli: int) -> dict[str, object]:
@@ -333,7 +326,11 @@ def hpa_of_scaled_object(manifest: Place) -> tuple[HPA, list[Problem]]:
     stated = manifest.value.get("apiVersion")
     version = stated if isinstance(stated, str) else ""
     if mistakes.found or scaled is None:
-        namespace, name = _names(manifest.value)
+        metadata = manifest.value.get("metadata")
+        inner = metadata if isinstance(metadata, Mapping) else {}
+        namespace, name = (
+            inner[key] if isinstance(inner.get(key), str) else "" for key in ("namespace", "name")
+        )
         problems = [Problem("", mistake) for mistake in mistakes.found]
         return HPA(name, namespace, api_version=version), problems
     hpa, problems = decode_hpa(scaled.document())
@@ -380,17 +377,6 @@ def _unknown(path: str) -> str:
     key = path.rpartition(".")[2]
     place = _PLACES.get(key) or _HPA_FIELDS.get(key)
     return "unknown field, ignored" + (f"; KEDA reads {place}" if place else "")
-
-
-def _names(value: object) -> tuple[str, str]:
-    """Return namespace and name, "" where they are absent or no strings."""
-    metadata = value.get("metadata") if isinstance(value, Mapping) else None
-    inner: Mapping[str, object] = metadata if isinstance(metadata, Mapping) else {}
-    namespace, name = (inner.get(key) for key in ("namespace", "name"))
-    return (
-        namespace if isinstance(namespace, str) else "",
-        name if isinstance(name, str) else "",
-    )
 
 
 _ANY: Final = Scalar("a value", lambda value: value)
@@ -442,7 +428,10 @@ def _read(manifest: Place, given: Mapping[str, Any], mistakes: Mistakes) -> Scal
     )
     formula, modifiers = None, advanced_at.at("scalingModifiers")
     if any(modifiers.at(key).value is not None for key in ("formula", "target")):
-        formula = mistakes.tried(_formula, modifiers)
+        with mistakes.gather():
+            said = _FORMULA.read(modifiers)
+            target = _milli(modifiers.at("target"), said["target"].strip())
+            formula = Formula(said["formula"], target, said.get("metricType", ""))
     parts = [(manifest, _MANIFEST), (at, _SPEC), (advanced_at, _ADVANCED), (config_at, _HPA_CONFIG)]
     parts += [(place, _TRIGGER) for place in listed]
     namespace, name = metadata.get("namespace", ""), metadata["name"]
@@ -470,12 +459,6 @@ def _read(manifest: Place, given: Mapping[str, Any], mistakes: Mistakes) -> Scal
             if key not in record.names
         ),
     )
-
-
-def _formula(place: Place) -> Formula:
-    given = _FORMULA.read(place)
-    target = _milli(place.at("target"), given["target"].strip())
-    return Formula(given["formula"], target, given.get("metricType", ""))
 
 
 def _trigger(index: int, place: Place, given: Mapping[str, Any]) -> Trigger:

@@ -100,23 +100,19 @@ class KubernetesLoader(yaml.CSafeLoader):
         if len(names) == len(node.value) == len(set(names)):  # as good as always
             values = [self.construct_object(value, deep=deep) for _, value in node.value]
             return dict(zip(names, values, strict=True))
-        self._note_duplicates(node)
+        seen: dict[str, int] = {}
+        for key_node, _ in node.value:
+            if key_node.tag == _PREFIX + "merge":
+                continue
+            key, mark = self._key(key_node), key_node.start_mark
+            if key in seen:
+                self.duplicates.append((key, mark.line, mark.column, seen[key]))
+            seen.setdefault(key, mark.line)
         self.flatten_mapping(node)
         return {
             self._key(key_node): self.construct_object(value_node, deep=deep)
             for key_node, value_node in node.value
         }
-
-    def _note_duplicates(self, node: MappingNode) -> None:
-        seen: dict[str, int] = {}
-        for key_node, _ in node.value:
-            if key_node.tag == _PREFIX + "merge":
-                continue
-            key = self._key(key_node)
-            mark = key_node.start_mark
-            if key in seen:
-                self.duplicates.append((key, mark.line, mark.column, seen[key]))
-            seen.setdefault(key, mark.line)
 
     def _key(self, node: Node) -> str:
         """Return a key as the JSON that Kubernetes makes of it has it."""
@@ -139,10 +135,6 @@ def _construct_plain(loader: KubernetesLoader, node: ScalarNode) -> object:
     return value
 
 
-def _construct_text(loader: KubernetesLoader, node: ScalarNode) -> str:
-    return str(loader.construct_scalar(node))
-
-
 def _construct_any(loader: KubernetesLoader, node: Node) -> Iterator[object]:
     """Build a node of any kind, whatever its tag says."""
     if isinstance(node, MappingNode):
@@ -160,7 +152,7 @@ def _construct_any(loader: KubernetesLoader, node: Node) -> Iterator[object]:
 
 for _name in ("null", "bool", "int", "float"):
     KubernetesLoader.add_constructor(_PREFIX + _name, _construct_plain)
-KubernetesLoader.add_constructor(_TEXT, _construct_text)
+KubernetesLoader.add_constructor(_TEXT, lambda loader, node: str(loader.construct_scalar(node)))
 for _name in ("map", "seq", "binary", "timestamp", "set", "omap", "pairs"):
     KubernetesLoader.add_constructor(_PREFIX + _name, _construct_any)
 # None stands for any other tag.

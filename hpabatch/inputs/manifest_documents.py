@@ -195,7 +195,10 @@ def expand(
         inherited = {}
         if kind != "List":
             inherited = {"apiVersion": value.get("apiVersion"), "kind": kind[: -len("List")]}
-        yield from _expand_items(items, _member(node, "items"), depth, inherited)
+        members = node.value if isinstance(node, MappingNode) else ()
+        # Of a repeated key the last, as the value is.
+        below = {key_node.value: value_node for key_node, value_node in members}.get("items")
+        yield from _expand_items(items, below, depth, inherited)
 
 
 def _expand_items(
@@ -211,13 +214,3 @@ def _expand_items(
             yield f"item {index + 1} of the list is not a mapping: {item!r:.40}", None
             continue
         yield from expand(item, nodes[index] if nodes else None, depth + 1)
-
-
-def _member(node: Node | None, key: str) -> Node | None:
-    """Return the node of a field; of a repeated key the last, as the value is."""
-    found: Node | None = None
-    if isinstance(node, MappingNode):
-        for key_node, value_node in node.value:
-            if key_node.value == key:
-                found = value_node
-    return found

@@ -9,6 +9,7 @@ nothing else.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -32,7 +33,6 @@ from hpabatch.model.settings.patch import spec_differences, spec_patch
 from hpabatch.model.versions import Profile
 
 _MEMBERS: Final = ("resource", "containerResource", "pods", "object", "external")
-_TARGET_FIELDS: Final = ("averageUtilization", "averageValue", "value")
 _AFTER: Final = {"minReplicas": "scaleTargetRef", "metrics": "maxReplicas", "behavior": "metrics"}
 
 
@@ -59,10 +59,6 @@ class OtherSpecError(RefusedError):
         told = ", ".join(differences)
         super().__init__(f"{label}: the manifest is not what was judged ({told}): not edited")
         self.differences = differences
-
-
-_Edit = tuple[tuple[str | int, ...], object]
-"""A path below an HPA's document and its new value."""
 
 
 def edit_manifest(
@@ -113,169 +109,137 @@ def stored_spec(hpa: HPA, profile: Profile) -> HPASpec:
 
 
 def _same(left: HPASpec, right: HPASpec) -> bool:
-    """Say whether two specs are equal, whatever they scale."""
-    return _compared(left) == _compared(right)
-
-
-def _compared(spec: HPASpec) -> tuple[object, ...]:
-    return spec.min_replicas, spec.max_replicas, spec.metrics, spec.behavior
-
-
-# ---- finding ------------------------------------------------------------------------------------
+    """Whether two specs are equal, whatever they scale."""
+    return left == replace(right, scale_target_ref=left.scale_target_ref)
 
 
 def _find(text: str, namespace: str, name: str) -> list[_Found]:
     """Return every place of an HPA; documents that cannot be read are passed over."""
     found: list[_Found] = []
-    for start, piece in _pieces(text):
-        if name not in piece:
-            continue
+    start = 0
+    for piece, _ in split_documents(text):
+        start = text.index(piece, start)
         try:
-            objects = list(_objects(piece))
+            objects = _objects(piece) if name in piece else []
         except DocumentError:
-            continue
+            objects = []
         for index, (value, node) in enumerate(objects):
-            if value.get("kind") != KIND:
-                continue
-            hpa, problems = decode_hpa(value)
-            wrong = any(problem.severity is Severity.error for problem in problems)
-            if hpa.name == name and hpa.namespace in ("", namespace) and not wrong:
+            hpa = _hpa_of(value) if value.get("kind") == KIND else None
+            if hpa is not None and hpa.name == name and hpa.namespace in ("", namespace):
                 found.append(_Found(start, piece, index, value, node, hpa))
+        start += len(piece)
     return found
 
 
-def _pieces(text: str) -> Iterator[tuple[int, str]]:
-    position = 0
-    for piece, _ in split_documents(text):
-        position = text.index(piece, position)
-        yield position, piece
-        position += len(piece)
+def _objects(piece: str) -> list[tuple[Mapping[str, Any], Node | None]]:
+    return [
+        (value, node)
+        for document in parse_documents(piece)
+        if isinstance(document.value, Mapping | list)
+        for value, node in expand(document.value, document.node)
+        if isinstance(value, Mapping)
+    ]
 
 
-def _objects(piece: str) -> Iterator[tuple[Mapping[str, Any], Node | None]]:
-    for document in parse_documents(piece):
-        if isinstance(document.value, Mapping | list):
-            for value, node in expand(document.value, document.node):
-                if isinstance(value, Mapping):
-                    yield value, node
-
-
-# ---- editing ------------------------------------------------------------------------------------
+def _hpa_of(value: Mapping[str, Any]) -> HPA | None:
+    """Return the HPA of a document, None of one that a server would not read."""
+    hpa, problems = decode_hpa(value)
+    return None if any(problem.severity is Severity.error for problem in problems) else hpa
 
 
 def _edited(there: _Found, wanted: HPASpec, profile: Profile) -> str:
+    """Return the piece with the wanted spec."""
     if there.hpa.api_version != V2:
         raise _NoPlaceError(f"it is of {there.hpa.api_version}, not of {V2}")
     if there.node is None:
         raise _NoPlaceError("its JSON is not YAML")
-    text, cuts = there.piece, []
-    for path, value in _edits(there.hpa, there.value, wanted, profile):
-        cuts.append(_cut(text, there.node, path, value))
+    text, old = there.piece, there.value["spec"]
+    node = {key.value: part for key, part in there.node.value}["spec"]
+    new = _wanted(there.hpa, old, wanted, profile)
     parts, position = [], 0
-    for start, end, new in sorted(cuts, key=lambda cut: cut[:2]):
-        parts += [text[position:start], new]
+    cuts = list(_cuts(text, there.node, node, old, new, "spec"))
+    for start, end, words in sorted(cuts, key=lambda cut: cut[:2]):
+        parts += [text[position:start], words]
         position = end
     return "".join([*parts, text[position:]])
 
 
-def _edits(
-    hpa: HPA, value: Mapping[str, Any], wanted: HPASpec, profile: Profile
-) -> Iterator[_Edit]:
-    spec = stored_spec(hpa, profile)
+def _wanted(hpa: HPA, old: Mapping[str, Any], wanted: HPASpec, profile: Profile) -> Any:
+    """Return a manifest's spec with what changes; a metric added by default is written out."""
+    spec, new = stored_spec(hpa, profile), deepcopy(dict(old))
     if spec.min_replicas != wanted.min_replicas:
-        yield ("spec", "minReplicas"), wanted.min_replicas
+        new["minReplicas"] = wanted.min_replicas
     if spec.max_replicas != wanted.max_replicas:
-        yield ("spec", "maxReplicas"), wanted.max_replicas
-    if spec.metrics != wanted.metrics:
-        yield from _metric_edits(hpa, spec, wanted, profile)
-    patch: Any = spec_patch(hpa.spec, wanted)
-    if "behavior" not in patch:
-        return
-    if patch["behavior"] is None:
-        raise _NoPlaceError("the behavior would be removed")
-    behavior: Any = value["spec"].get("behavior", {})
-    if behavior is None or None in behavior.values():
-        raise _NoPlaceError("its behavior has a key without a value")
-    blocks = {way: rules for way, rules in patch["behavior"].items() if way not in behavior}
-    if "behavior" not in value["spec"]:
-        yield ("spec", "behavior"), {way: _set(rules) for way, rules in blocks.items()}
-        return
-    for way, rules in patch["behavior"].items():
-        path = ("spec", "behavior", way)
-        if way in blocks:
-            yield path, _set(rules)
-            continue
-        for field, new in rules.items():
-            if new is None:
-                raise _NoPlaceError(f"{field} would be removed")
-            old = behavior[way].get(field)
-            if field == "policies" and old is not None:
-                yield from _policy_edits((*path, field), old, new)
-            else:
-                yield (*path, field), new
-
-
-def _set(rules: Mapping[str, object]) -> dict[str, object]:
-    return {field: value for field, value in rules.items() if value is not None}
-
-
-def _metric_edits(hpa: HPA, spec: HPASpec, wanted: HPASpec, profile: Profile) -> Iterator[_Edit]:
-    """Yield changes of targets; a metric that a server adds by default is written out."""
+        new["maxReplicas"] = wanted.max_replicas
     if len(spec.metrics) != len(wanted.metrics):
         raise _NoPlaceError("metrics would be added or removed")
     places = stored_order(default_hpa(drop_disabled_fields(hpa, profile)).spec, profile)
     before: Any = encode_spec(spec)["metrics"]
     after: Any = encode_spec(wanted)["metrics"]
-    for place, old, new in zip(places, before, after, strict=True):
-        if old == new:
-            continue
-        if place is None or not hpa.spec.metrics:
-            yield ("spec", "metrics"), [new]
-            continue
-        member = next(name for name in _MEMBERS if name in old)
-        for field in _TARGET_FIELDS:
-            goal = new[member]["target"].get(field)
-            if old[member]["target"].get(field) == goal:
-                continue
-            if goal is None:
+    for place, now, metric in zip(places, before, after, strict=True):
+        if now != metric and (place is None or not hpa.spec.metrics):
+            new["metrics"] = [metric]
+        elif now != metric:
+            member = next(name for name in _MEMBERS if name in metric)
+            # (a quantity that stays is left as it is written)
+            goal, was = metric[member]["target"], now[member]["target"]
+            if goal.keys() != was.keys():
                 raise _NoPlaceError("the kind of a target would change")
-            yield ("spec", "metrics", place, member, "target", field), goal
+            changed = {name: value for name, value in goal.items() if was[name] != value}
+            new["metrics"][place][member]["target"] |= changed
+    patch: Any = spec_patch(hpa.spec, wanted)
+    if "behavior" in patch:
+        behavior = old.get("behavior", {})
+        if behavior is None or None in behavior.values():
+            raise _NoPlaceError("its behavior has a key without a value")
+        new["behavior"] = _merged(behavior, patch["behavior"])
+    return new
 
 
-def _policy_edits(path: tuple[str, ...], old: Any, new: Any) -> Iterator[_Edit]:
-    """Yield changes inside of a list of policies that keeps its length."""
-    if not isinstance(old, list) or len(old) != len(new):
-        raise _NoPlaceError("policies would be added or removed")
-    for k, (before, after) in enumerate(zip(old, new, strict=True)):
-        for field in after:
-            if before.get(field) != after[field]:
-                yield (*path, k, field), after[field]
-
-
-def _cut(text: str, root: Node, path: tuple[str | int, ...], value: object) -> tuple[int, int, str]:
-    """Return the start and end of what a value replaces in a text, and the new text.
-
-    What is missing of the path is inserted as a block of lines.
-    """
-    node = root
-    for depth, step in enumerate(path):
-        if isinstance(node, SequenceNode) and isinstance(step, int):
-            below = node.value[step]
-        elif isinstance(node, MappingNode):
-            below = {key.value: part for key, part in node.value}.get(step)
+def _merged(old: Any, patch: Any) -> Any:
+    """Return a value with a JSON merge patch (RFC 7396)."""
+    if not isinstance(patch, Mapping):
+        return patch
+    found = dict(old) if isinstance(old, Mapping) else {}
+    for name, value in patch.items():
+        if value is None:
+            found.pop(name, None)
         else:
-            raise _NoPlaceError(f"{step} is not in a mapping")
-        if below is None and isinstance(node, MappingNode):
-            for name in reversed(path[depth + 1 :]):
-                value = {name: value}
-            return _insertion(text, root, node, str(step), value)
-        node = below
-    if not isinstance(node, ScalarNode):
-        raise _NoPlaceError(f"{path[-1]} is no single value")
-    words = str(value)
-    if node.style:
-        words = f"'{words}'" if node.style == "'" else f'"{words}"'
-    return node.start_mark.index, node.end_mark.index, words
+            found[name] = _merged(found.get(name), value)
+    return found
+
+
+def _cuts(
+    text: str, root: Node, node: Any, old: Any, new: Any, name: str
+) -> Iterator[tuple[int, int, str]]:
+    """Yield the start and end of what is replaced in a text, and the new text.
+
+    `node` has the value `old`, which becomes `new`. A missing key is a new block of lines.
+    """
+    if old == new:
+        return
+    if isinstance(node, MappingNode) and isinstance(new, Mapping):
+        parts = {key.value: part for key, part in node.value}
+        for key in old:
+            if key not in new:
+                raise _NoPlaceError(f"{key} would be removed")
+        for key, value in new.items():
+            if key not in old:
+                yield _insertion(text, root, node, key, value)
+            else:
+                yield from _cuts(text, root, parts.get(key), old[key], value, key)
+    elif isinstance(node, SequenceNode) and isinstance(new, list):
+        if len(old) != len(new):
+            raise _NoPlaceError(f"{name} would be added or removed")
+        for part, was, value in zip(node.value, old, new, strict=True):
+            yield from _cuts(text, root, part, was, value, name)
+    elif isinstance(node, ScalarNode) and not isinstance(new, Mapping | list):
+        words = str(new)
+        if node.style:
+            words = f"'{words}'" if node.style == "'" else f'"{words}"'
+        yield node.start_mark.index, node.end_mark.index, words
+    else:
+        raise _NoPlaceError(f"{name} is of another form")
 
 
 def _insertion(
@@ -326,31 +290,21 @@ def _block(value: Any, indent: int, step: int) -> list[str]:
     return lines
 
 
-# ---- checking -----------------------------------------------------------------------------------
-
-
 def _is_right(there: _Found, piece: str, wanted: HPASpec, profile: Profile) -> bool:
     """Whether the text has the wanted spec and is otherwise unchanged."""
     try:
-        before, after = list(_objects(there.piece)), list(_objects(piece))
+        before, after = _objects(there.piece), _objects(piece)
     except DocumentError:
         return False
     if len(before) != len(after):
         return False
-    for index, ((old, _), (new, _)) in enumerate(zip(before, after, strict=True)):
-        if index != there.index:
-            if old != new:
-                return False
-            continue
-        hpa, problems = decode_hpa(new)
-        if any(problem.severity is Severity.error for problem in problems):
-            return False
-        if not _same(stored_spec(hpa, profile), wanted) or _rest(old) != _rest(new):
-            return False
-        if hpa.spec.scale_target_ref != there.hpa.spec.scale_target_ref:
-            return False
-    return True
-
-
-def _rest(value: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: part for name, part in value.items() if name != "spec"}
+    others = [pair for k, pair in enumerate(zip(before, after, strict=True)) if k != there.index]
+    new = after[there.index][0]
+    hpa = _hpa_of(new)
+    return (
+        all(old[0] == other[0] for old, other in others)
+        and hpa is not None
+        and _same(stored_spec(hpa, profile), wanted)
+        and {**new, "spec": None} == {**there.value, "spec": None}
+        and hpa.spec.scale_target_ref == there.hpa.spec.scale_target_ref
+    )

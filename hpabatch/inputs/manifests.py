@@ -178,26 +178,20 @@ def _read_stream(
         _fail(found, source, tree, str(error))
         return
     before = len(found.entries) + found.skipped.total()
-    for entry in _read_text(text, source, tree, found):
-        found.entries.append(entry)
+    template_told = False  # (of the pieces that are templates only the first is reported)
+    for piece, offset in split_documents(text):
+        try:
+            for entry in _read_piece(piece, source, tree, offset, found):
+                found.entries.append(entry)
+        except DocumentError as error:
+            is_template = isinstance(error, TemplateError)
+            if not (is_template and template_told):
+                line = error.line + offset + 1
+                _fail(found, source, tree, error.describe(offset), line)
+            template_told = template_told or is_template
     if required and before == len(found.entries) + found.skipped.total():
         what = "standard input" if source == STDIN else "this file"
         _fail(found, source, tree, f"{what} holds no document: it is empty or all comments")
-
-
-def _read_text(text: str, source: str, tree: str, found: Manifests) -> Iterator[ManifestEntry]:
-    """Yield the HPAs of one file; of its pieces that are templates only the first is reported."""
-    template_told = False
-    for piece, offset in split_documents(text):
-        try:
-            yield from _read_piece(piece, source, tree, offset, found)
-        except DocumentError as error:
-            if isinstance(error, TemplateError):
-                if template_told:
-                    continue
-                template_told = True
-            line = error.line + offset + 1
-            yield ManifestEntry(source, line, tree, error=error.describe(offset))
 
 
 def _read_piece(
@@ -240,9 +234,10 @@ def _read_piece(
             else:
                 hpa, problems = decode_hpa(value)
             duplicates = tuple(
-                _duplicate_text(item, offset)
-                for item in document.duplicates
-                if line <= item[1] <= end_line(node)
+                f'duplicate key "{key}" in line {at + offset + 1}, column {column + 1} '
+                f"(first in line {first + offset + 1}): the last one counts"
+                for key, at, column, first in document.duplicates
+                if line <= at <= end_line(node)
             )
             yield ManifestEntry(source, line + offset + 1, tree, hpa, tuple(problems), duplicates)
 
@@ -275,14 +270,6 @@ def _hpa_settings(value: Mapping[str, object]) -> str:
             return path
         stack.extend((f"{path}.{key}", member) for key, member in part.items())
     return ""
-
-
-def _duplicate_text(duplicate: tuple[str, int, int, int], offset: int) -> str:
-    key, line, column, first = duplicate
-    return (
-        f'duplicate key "{key}" in line {line + offset + 1}, column {column + 1} '
-        f"(first in line {first + offset + 1}): the last one counts"
-    )
 
 
 VALID = "valid"
@@ -369,19 +356,10 @@ def _beyond_the_server(
 def _unserved(hpa: HPA, profile: Profile) -> list[str]:
     """Return a warning for each API version that the release no longer serves."""
     target = hpa.spec.scale_target_ref
+    never = "the HPA fails with FailedGetScale and never acts; use apps/v1"
     stated = (
-        (
-            "",
-            hpa.api_version,
-            "HorizontalPodAutoscaler",
-            "the server refuses it; use autoscaling/v2",
-        ),
-        (
-            "spec.scaleTargetRef.",
-            target.api_version,
-            target.kind,
-            "the HPA fails with FailedGetScale and never acts; use apps/v1",
-        ),
+        ("", hpa.api_version, KIND, "the server refuses it; use autoscaling/v2"),
+        ("spec.scaleTargetRef.", target.api_version, target.kind, never),
     )
     return [
         f"{path}apiVersion: {version} of {kind} is not served since Kubernetes 1.{since}: {why}"

@@ -308,10 +308,6 @@ PIPELINE: Final = Record(
 )
 
 
-def _check_api(name: str) -> None:
-    kinds.word(*PIPELINES).parse(name)
-
-
 CAPACITY_OF: Final = ("ceiling", "request", "rate")
 _SHARE_OF = re.compile(r"([0-9]{1,4}(?:\.[0-9])?) ?% of (\w+)", re.ASCII)
 
@@ -360,7 +356,10 @@ class PlantOverride:
     pods: PodsOverride | None = key("pods", PODS, "see below", None)
     pipelines: tuple[tuple[str, PipelineOverride], ...] = key(
         "pipelines",
-        MapOf(PIPELINE, "a mapping of metrics APIs, such as resource: {lag: 5s}", _check_api),
+        MapOf(
+            PIPELINE, "a mapping of metrics APIs, such as resource: {lag: 5s}",
+            kinds.word(*PIPELINES).parse,
+        ),
         "see below", (),
     )  # fmt: skip
     capacity: int | CapacityShare | None = key(

@@ -127,14 +127,5 @@ def read_price_file(path: Path | str) -> PriceList:
     Raises:
         UsageError: the file cannot be read; all mistakes in it with their lines and keys.
     """
-    return prices_of(read_document(path, WHAT))
-
-
-def prices_of(document: Place) -> PriceList:
-    """Return the prices of a document.
-
-    Raises:
-        MistakesError: all mistakes in it.
-    """
-    found: PriceList = PRICE_LIST.read(document)
+    found: PriceList = PRICE_LIST.read(read_document(path, WHAT))
     return found

@@ -152,7 +152,13 @@ def client_context(folder: str) -> SSLContext:
 
     authority, certificate, key = (Path(folder) / name for name in TLS_FILES)
     for file in (authority, certificate, key):
-        _check_readable(file)
+        try:
+            if not file.is_file():
+                raise UsageError(f"--scheduler-tls {file.parent}: there is no file {file.name}")
+            file.open("rb").close()
+        except OSError as error:
+            told = f"--scheduler-tls: cannot read {file}: {error.strerror}"
+            raise UsageError(told) from error
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     for file in (certificate, authority):
@@ -172,16 +178,6 @@ def client_context(folder: str) -> SSLContext:
             told = f"expected a private key in PEM form in {key} ({_reason(error)})"
         raise UsageError(f"--scheduler-tls: {told}") from error
     return context
-
-
-def _check_readable(file: Path) -> None:
-    try:
-        if not file.is_file():
-            raise UsageError(f"--scheduler-tls {file.parent}: there is no file {file.name}")
-        with file.open("rb"):
-            pass
-    except OSError as error:
-        raise UsageError(f"--scheduler-tls: cannot read {file}: {error.strerror}") from error
 
 
 def _refuse_password(key: Path) -> str:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from hpabatch.engine.sweep.groups import GROUP_FORMS
-from hpabatch.inputs.grid import parse_grids
+from hpabatch.inputs.grid import read_grids
 from hpabatch.model.settings.fields import FIELDS, SHIPPED
 from tests.docs.sweep_tables import SHAPES, tables, with_tables
 from tests.inputs.parsed import parse_policy_sets
@@ -34,4 +34,4 @@ def test_the_examples_read() -> None:
     sets = parse_policy_sets(policies)
     assert list(sets) == ["weekend", "never-down"]
     grids = ["target=50:80:10,today", "scaleDown.window=60,300,900", "min=-2:+2:1"]
-    assert len(parse_grids([*grids, "max=x0.5:x1.5:0.25"], SHIPPED).settings) == 1 + 5 * 3 * 5 * 5
+    assert len(read_grids([*grids, "max=x0.5:x1.5:0.25"], SHIPPED).settings) == 1 + 5 * 3 * 5 * 5

@@ -6,7 +6,7 @@ from hpabatch.inputs.documents import parse_document
 from hpabatch.inputs.grid import policy_sets_of
 from hpabatch.inputs.lenses import Lens, lenses_of
 from hpabatch.inputs.plants import PlantOverride, entries_of
-from hpabatch.inputs.prices import PriceList, prices_of
+from hpabatch.inputs.prices import PRICE_LIST, PriceList
 from hpabatch.inputs.scenarios import Scenario, scenario_of
 from hpabatch.model.settings.fields import PolicySet
 
@@ -20,7 +20,8 @@ def parse_plant_file(text: str, source: str = "plant file") -> tuple[PlantOverri
 
 
 def parse_price_file(text: str, source: str = "price file") -> PriceList:
-    return prices_of(parse_document(text, source))
+    found: PriceList = PRICE_LIST.read(parse_document(text, source))
+    return found
 
 
 def parse_policy_sets(text: str, source: str = "policy file") -> dict[str, PolicySet]:

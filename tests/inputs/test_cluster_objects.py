@@ -271,7 +271,6 @@ WRONG: dict[str, tuple[str | bytes, str]] = {
     "no list": ("No resources found", "expected objects, got 'No resources found'"),
     "other kinds": ("kind: Service\n", "got 1 Service; write them with: kubectl get"),
     "no YAML": ("kind: [", "objects.yaml: not YAML"),
-    "binary": (b"\x00\x01", "cannot be read: not YAML: a binary file"),
     "no objects": ("kind: List\nitems: [1]\n", "item 1 of the list is not a mapping"),
     "no name": ("kind: Pod\nmetadata: {}\n", "a pod without a readable name"),
     "a quantity": (yaml.safe_dump(broken_pod()), f"pod shop/web-{HASH}-ccccc"),
@@ -296,13 +295,6 @@ def test_all_broken_objects_are_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there are 2 mistakes") as error:
         read_objects([write_objects(tmp_path, [broken_pod(), other])])
     assert "pod default/b" in str(error.value)
-
-
-def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be read: No such file"):
-        read_objects([tmp_path / "none.yaml"])
-    with pytest.raises(UsageError, match="cannot be read"):
-        read_objects([tmp_path])
 
 
 def test_an_hpa_that_no_controller_can_use_is_left_out(tmp_path: Path) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.inputs.grid import Grid, GridError, parse_grids, read_grids
-from hpabatch.model.settings.fields import SHIPPED
+from hpabatch.inputs.grid import Grid, GridError, read_grids
+from hpabatch.model.settings.fields import SHIPPED, PolicySet
 from hpabatch.model.settings.setting import TODAY, Setting, parse_setting
 
 
@@ -17,11 +18,19 @@ def names(grids: list[str], samples: int | None = None, seed: int = 0) -> list[s
     return [setting.name for setting in parse_grids(grids, SHIPPED, samples, seed).settings]
 
 
+def parse_grids(
+    grids: Sequence[str], sets: Mapping[str, PolicySet], samples: int | None = None, seed: int = 0
+) -> Grid:
+    grid = read_grids(grids, sets, samples, seed)
+    if grid.mistakes:
+        raise GridError(grid.mistakes)
+    return grid
+
+
 def mistakes(*grids: str, samples: int | None = None) -> tuple[str, ...]:
-    with pytest.raises(GridError) as caught:
-        parse_grids(grids, SHIPPED, samples)
-    assert read_grids(grids, SHIPPED, samples).mistakes == caught.value.mistakes
-    return caught.value.mistakes
+    found = read_grids(grids, SHIPPED, samples)
+    assert found.settings == (TODAY,)
+    return found.mistakes
 
 
 def test_all_combinations_in_the_order_of_fields() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from hpabatch.inputs.grid import Grid, GridError, parse_grids, read_grids
+from hpabatch.inputs.grid import Grid, GridError, read_grids
 from hpabatch.inputs.grid_check import Checked, check_grid
 from hpabatch.model.objects.hpa import Behavior, HPASpec
 from hpabatch.model.settings.fields import SHIPPED
@@ -93,7 +93,7 @@ def test_each_cluster_has_its_version_and_flags() -> None:
     profiles = {"prod": NEWEST, "old": profile_for("1.32")}
     flags = {"prod": ControllerFlags(), "old": ControllerFlags(downscale_stabilization_ms=0)}
     found = check_grid(
-        parse_grids(["tolerance=0.05", "scaleDown.window=-60"], SHIPPED),
+        read_grids(["tolerance=0.05", "scaleDown.window=-60"], SHIPPED),
         (WEB, old), SHIPPED, profiles.__getitem__, flags.__getitem__,
     )  # fmt: skip
     assert fitting(found, 0) == (0, 1)
@@ -170,7 +170,7 @@ def test_a_large_grid_costs_its_values_and_not_its_settings(
         return apply_setting(setting, *rest)
 
     monkeypatch.setattr("hpabatch.inputs.grid_check.apply_setting", counted)
-    grid = parse_grids(["target=1:100:1", "scaleDown.window=1:300:1"], SHIPPED)
+    grid = read_grids(["target=1:100:1", "scaleDown.window=1:300:1"], SHIPPED)
     hpas = tuple(Hpa(f"h{k}", spec(CPU, low=1 + k % 7, high=20)) for k in range(500))
     checked = check_grid(grid, hpas, SHIPPED, lambda _: NEWEST)
     assert 400 <= len(applied) <= 7 * 400  # of 15 million pairs of an HPA and a setting

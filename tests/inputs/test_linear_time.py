@@ -13,7 +13,7 @@ import pytest
 from hpabatch.importers.table.decode import read_map
 from hpabatch.importers.table.files import open_file
 from hpabatch.importers.table.map import Unpivot
-from hpabatch.inputs.grid import Axis, Listed
+from hpabatch.inputs.grid import Axis
 from hpabatch.inputs.manifest_documents import parse_json
 from tests.importers.tables import POD_MAP, write_csv, write_map
 
@@ -26,7 +26,7 @@ def json_stream(folder: Path, n: int) -> Callable[[], object]:
 
 
 def grid_values(folder: Path, n: int) -> Callable[[], object]:
-    axis = Axis("target", tuple(Listed(str(k)) for k in range(n)))
+    axis = Axis("target", tuple((str(k),) for k in range(n)))
     return lambda: list(axis)
 
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from hpabatch.errors import UsageError
 from hpabatch.inputs.grid import all_policy_sets, read_policy_sets
 from hpabatch.model.objects.defaults import DEFAULT_SCALE_UP
 from hpabatch.model.objects.hpa import ScalingPolicy, ScalingRules
@@ -48,5 +45,3 @@ def test_sets_of_a_file_go_beside_the_shipped_ones(tmp_path: Path) -> None:
     own = read_policy_sets(path)
     assert list(own) == ["slow.and-steady", "hold"]
     assert list(all_policy_sets(own)) == [*SHIPPED, *own]
-    with pytest.raises(UsageError, match=r"policy file .*none.yaml cannot be read: No such file"):
-        read_policy_sets(tmp_path / "none.yaml")

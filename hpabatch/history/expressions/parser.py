@@ -30,7 +30,6 @@ from hpabatch.history.expressions.typed import (
     Schema,
     Typed,
     Value,
-    call,
     checked,
     joined,
     kind_of,
@@ -455,7 +454,13 @@ class _Parser(Typed):
             self.expect("AS")
             result = self._cast(operand, self._type(), strict=name == "CAST")
         elif name in ("EXTRACT", "DATE_PART"):
-            part = self._part()
+            word = self.next()
+            said = word.unquoted() if word.kind == "string" else word.text
+            part = said.upper() if said.isascii() else ""
+            if part not in PARTS:
+                got = f", got {shown(said)}" if said else ""
+                hint = did_you_mean(said, PARTS)
+                self.fail(f"expected one of {', '.join(PARTS)}{got}", word, hint)
             self.expect("FROM" if name == "EXTRACT" else ",")
             time = self.expression()
             dtype = self.type_of(time)
@@ -478,30 +483,9 @@ class _Parser(Typed):
             else:
                 if name.startswith("REGEXP"):
                     self._count_pattern(token)
-                convert = {"n": self.number, "i": self.whole, "s": self.string}
-                letters = FUNCTIONS[name].takes.replace("[", "")
-                for k, letter in enumerate(letters[: len(arguments)]):
-                    if letter in convert:
-                        arguments[k] = convert[letter](arguments[k])
-                if name in ("COALESCE", "GREATEST", "LEAST"):
-                    arguments = self.alike(token.at, "choose between", arguments)
-                elif name != "NULLIF":
-                    arguments = self.aligned(arguments)
-                result = call(token.at, name, arguments)
-                if name == "NULLIF":
-                    equal = self.compared(token.at, pl.Expr.eq, *arguments)
-                    expr = pl.when(equal.expr.not_().fill_null(value=True)).then(arguments[0].expr)
-                    result.expr = expr
+                result = self.call(token.at, name, arguments)
         self.expect(")", "a comma, an operator or )")
         return result
-
-    def _part(self) -> str:
-        token = self.next()
-        name = token.unquoted() if token.kind == "string" else token.text
-        if name.upper() not in PARTS or not name.isascii():
-            got = f", got {shown(name)}" if name else ""
-            self.fail(f"expected one of {', '.join(PARTS)}{got}", token, did_you_mean(name, PARTS))
-        return name.upper()
 
     def _type(self) -> pl.DataType:
         token = self.next()

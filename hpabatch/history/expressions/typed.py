@@ -214,6 +214,50 @@ class Typed:
             for part, dtype in zip(parts, dtypes, strict=True)
         ]  # fmt: skip
 
+    def call(self, at: int, name: str, parts: list[Operand]) -> Operand:
+        """Return the value of a function.
+
+        Raises:
+            ExpressionError: the arguments are too few, too many, of other types, or not constant.
+        """
+        function = FUNCTIONS[name]
+        needed, _, optional = function.takes.partition("[")
+        letters = "v" * len(parts) if needed == "*" else needed + optional
+        if not parts or not len(needed) <= len(parts) <= len(letters):
+            names = ", ".join(_ARGUMENTS.get(letter, "value, ...") for letter in needed)
+            names += "".join(f"[, {_ARGUMENTS[letter]}]" for letter in optional)
+            got = f"{len(parts)} argument{'' if len(parts) == 1 else 's'}"
+            raise ExpressionError(f"expected {name}({names}), got {got}", at)
+        convert = {"n": self.number, "i": self.whole, "s": self.string}
+        parts = [
+            convert[letter](part) if letter in convert else part
+            for letter, part in zip(letters, parts, strict=False)
+        ]
+        if name in ("COALESCE", "GREATEST", "LEAST"):
+            parts = self.alike(at, "choose between", parts)
+        elif name != "NULLIF":
+            parts = self.aligned(parts)
+        if name == "CONCAT":
+            return strung(at, parts, ignore_nulls=True)
+        values: list[Any] = [part.expr for part in parts]
+        for k, (letter, part) in enumerate(zip(letters, parts, strict=False)):
+            if letter in _CONSTANTS:
+                values[k] = part.value
+                if type(part.value) is not _CONSTANTS[letter]:
+                    what = "string" if letter == "q" else "number"
+                    problem = f"expected a constant {what} as argument {k + 1} of {name}"
+                    raise ExpressionError(problem, part.at)
+        try:
+            expr = function.compute(*values)
+        except ValueError as error:
+            raise ExpressionError(str(error), parts[1].at) from None
+        if name == "NULLIF":
+            equal = self.compared(at, pl.Expr.eq, *parts)
+            expr = pl.when(equal.expr.not_().fill_null(value=True)).then(parts[0].expr)
+        used = [*parts, *parts] if function.twice else parts
+        length = function.length(parts[0].length, *values[1:]) if function.length else None
+        return made(at, expr, *used, levels=2, length=length)
+
 
 def kind_of(dtype: pl.DataType) -> str:
     """Return what a type is called in messages."""
@@ -292,43 +336,11 @@ _ARGUMENTS: Final = {
 _GROUP = re.compile(r"\$|\\([0-9]|\\)")
 
 
-def call(at: int, name: str, parts: Sequence[Operand]) -> Operand:
-    """Return the value of a function, whose arguments of numbers are converted already.
-
-    Raises:
-        ExpressionError: the arguments are too few, too many, or not constant.
-    """
-    function = FUNCTIONS[name]
-    needed, _, optional = function.takes.partition("[")
-    letters = "v" * len(parts) if needed == "*" else needed + optional
-    if not parts or not len(needed) <= len(parts) <= len(letters):
-        names = ", ".join(_ARGUMENTS.get(letter, "value, ...") for letter in needed)
-        names += "".join(f"[, {_ARGUMENTS[letter]}]" for letter in optional)
-        got = f"{len(parts)} argument{'' if len(parts) == 1 else 's'}"
-        raise ExpressionError(f"expected {name}({names}), got {got}", at)
-    if name == "CONCAT":
-        return strung(at, parts, ignore_nulls=True)
-    values: list[Any] = [part.expr for part in parts]
-    for k, (letter, part) in enumerate(zip(letters, parts, strict=False)):
-        if letter in _CONSTANTS:
-            values[k] = part.value
-            if type(part.value) is not _CONSTANTS[letter]:
-                what = "string" if letter == "q" else "number"
-                problem = f"expected a constant {what} as argument {k + 1} of {name}"
-                raise ExpressionError(problem, part.at)
-    try:
-        expr = function.compute(*values)
-    except ValueError as error:
-        raise ExpressionError(str(error), parts[1].at) from None
-    used = [*parts, *parts] if function.twice else parts
-    length = function.length(parts[0].length, *values[1:]) if function.length else None
-    return made(at, expr, *used, levels=2, length=length)
-
-
-def pattern_fault(pattern: str) -> str | None:
-    """Return why a regular expression cannot be compiled, None if it can."""
+def checked(pattern: str) -> str:
+    """Return a regular expression that can be compiled (ValueError: it cannot be)."""
     if len(pattern) > MAX_PATTERN:
-        return f"expected a pattern of at most {MAX_PATTERN} characters, got {len(pattern):,}"
+        got = f"{len(pattern):,}"
+        raise ValueError(f"expected a pattern of at most {MAX_PATTERN} characters, got {got}")
     try:
         pl.Series([""]).str.contains(pattern)
     except BROKEN as error:
@@ -336,14 +348,7 @@ def pattern_fault(pattern: str) -> str | None:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or ["an error"]
         reason = next((line for line in lines if line.startswith("error:")), lines[0])
         reason = reason.removeprefix("error:").strip().removeprefix("regex error:").strip()
-        return f"expected a regular expression, got {reason[:200]}"
-    return None
-
-
-def checked(pattern: str) -> str:
-    """Return a regular expression that can be compiled (ValueError: it cannot be)."""
-    if (fault := pattern_fault(pattern)) is not None:
-        raise ValueError(fault)
+        raise ValueError(f"expected a regular expression, got {reason[:200]}") from None
     return pattern
 
 
@@ -365,18 +370,10 @@ def _regexp_replace(value: pl.Expr, pattern: str, new: str) -> pl.Expr:
     return value.str.replace(checked(pattern), _GROUP.sub(written, new))
 
 
-def _regexp_length(length: int, _: str, new: str) -> int:
-    return length * (1 + len(_GROUP.findall(new))) + len(new.encode())
-
-
 def _replace(value: pl.Expr, old: str, new: str) -> pl.Expr:
     if not old:
         raise ValueError("expected a string to replace, got ''")
     return value.str.replace_all(old, new, literal=True)
-
-
-def _replaced_length(length: int, old: str, new: str) -> int:
-    return length * max(1, -(-len(new.encode()) // len(old.encode())))
 
 
 def _split_part(value: pl.Expr, separator: str, place: int) -> pl.Expr:
@@ -423,11 +420,13 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "LOWER": Function("s", lambda s: s.str.to_lowercase()),
     "LTRIM": Function("s[q", lambda s, letters=None: s.str.strip_chars_start(letters)),
     "MOD": Function("nn", remainder, twice=True),
-    "NULLIF": Function("vv", lambda x, y: x, twice=True),  # (the parser compares)
+    "NULLIF": Function("vv", lambda x, y: x, twice=True),  # (`Typed.call` compares)
     "POWER": Function("nn", lambda x, y: x.cast(pl.Float64).pow(y.cast(pl.Float64))),
     "REGEXP_LIKE": Function("sq[q", _regexp_like),
-    "REGEXP_REPLACE": Function("sqq", _regexp_replace, _regexp_length),
-    "REPLACE": Function("sqq", _replace, _replaced_length),
+    "REGEXP_REPLACE": Function("sqq", _regexp_replace, lambda length, _, new: (
+        length * (1 + len(_GROUP.findall(new))) + len(new.encode()))),
+    "REPLACE": Function("sqq", _replace, lambda length, old, new: (
+        length * max(1, -(-len(new.encode()) // len(old.encode()))))),
     "RIGHT": Function("si", lambda s, n: s.str.tail(n)),
     "ROUND": Function("n[k", _round),
     "RTRIM": Function("s[q", lambda s, letters=None: s.str.strip_chars_end(letters)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -34,13 +33,16 @@ from hpabatch.importers.table.objects import Beside
 from hpabatch.importers.table.values import EXPRESSION, Amount, Amounts, Source, Sources, Times
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.document_keys import Kind, ListOf, MapOf, Record, keys_of, never, record_of
-from hpabatch.inputs.documents import Mistakes, MistakesError, Place, read_document, show
+from hpabatch.inputs.documents import Mistakes, Place, read_document, show
 
 _TEXTS: Final = ("pod", "uid", "container", "namespace", "workload", "cluster", "kind")
 _DEFAULT_TEXTS: Final = {"container": "app", "namespace": "default", "cluster": "default",
                          "kind": "Deployment"}  # fmt: skip
 _SUBJECTS: Final = {"requests": REQUESTS, "hpas": HPAS_SUBJECT}
-_SUM: Final = ("mean", "sum", "max")
+_UNITS: Final = {
+    "cpu": ("cores", CPU_MILLI), "memory": ("bytes", MEMORY_BYTES), "metrics": ("one", METRIC_MILLI)
+}  # fmt: skip
+"""The unit of a source that says none, and all units with their factors."""
 _FRACTIONS: Final = {
     "cpu": ("a millicore", "up"),
     "memory": ("a byte", "up"),
@@ -51,12 +53,12 @@ _READY_AFTER: Final = (
     "pods are Ready once they use what older ones do; where that does not tell, they are Ready at "
     "once (no lives.ready_after)"
 )
-_WINDOW: Final = Sources(units=DURATION_MS)
-_RESOURCES: Final = {
-    "cpu": {**CPU_MILLI, QUANTITY: 1.0},
-    # Amounts are thousandths: of a core, or of a byte.
-    "memory": {name: factor * 1e3 for name, factor in (*MEMORY_BYTES.items(), (QUANTITY, 1e-3))},
-}
+_LEVEL: Final = replace(
+    kinds.choice({item.value: item for item in Level}),
+    wants="pod (a row per pod) or workload (a row per workload)",
+)
+# Amounts are thousandths: of a core, or of a byte.
+_MEMORY_MILLI: Final = {name: factor * 1e3 for name, factor in MEMORY_BYTES.items()}
 
 
 def read_map(
@@ -70,60 +72,41 @@ def read_map(
         UsageError: it cannot be read; all mistakes in it with their lines and keys.
     """
     place = read_document(path, "map")
-    level = _level(place)
-    record, mistakes = _map(level, beside is not None, start_ms), Mistakes()
-    given = mistakes.tried(record.read, place)
-    if not mistakes.found:
-        return _Decoder(place, level, beside, given).decode(Path(path))
-    # What the sections that are right say together is told with the mistakes of the others.
-    right: dict[str, Any] = {}
-    for item in record.keys:
-        if (there := place.at(item.name)).value is not None:
-            with suppress(MistakesError):
-                right[item.field] = item.kind.read(there)
-    if "limits" not in right:  # (a share of a limit cannot be judged)
-        right.pop("requests", None)
-    if "columns" in right:
-        mistakes.tried(_Decoder(place, level, beside, right).decode, Path(path))
-    elif "hpas" in right:
-        mistakes.tried(hpa_map, place.at("hpas"), right["hpas"], [])
-    raise MistakesError(mistakes.found)
-
-
-def _level(place: Place) -> Level:
-    if not isinstance(place.value, Mapping):
-        place.expected("a mapping")
-    there, mistakes = place.at("level"), Mistakes()
-    unknown = place.unknown(_map(Level.pod, beside=False, start_ms=None).names)
-    if there.value is not None:
-        kind = kinds.choice({item.value: item for item in Level})
-        level: Level = mistakes.tried(kind.read, there)
-        if not mistakes.found:
-            return level
-    elif "level" not in {nearest for _, nearest in unknown.values()}:
-        wanted = "expected pod (a row per pod) or workload (a row per workload), got nothing"
-        mistakes.add(there.problem(wanted))
-    mistakes.add(*(sentence for sentence, _ in unknown.values()))
-    raise MistakesError(mistakes.found)
+    level: Level = record_of({"level": _LEVEL}, "level", others=True).read(place)["level"]
+    given = _map(level, beside is not None, start_ms).read(place)
+    return _Decoder(place, level, beside, given).decode(Path(path))
 
 
 def _map(level: Level, beside: bool, start_ms: int | None) -> Record:
-    amounts = {
-        name: record_of({resource: Amounts(units, share=name == "requests")
-                         for resource, units in _RESOURCES.items()})
-        for name in ("limits", "requests")
-    }  # fmt: skip
+    """Return the keys of a map, with the least that it must have."""
+    lives = ("grace",) if level is Level.pod else ("before", "gap")
     sections: dict[str, Kind] = {
-        "level": kinds.text(),
+        "level": _LEVEL,
         "columns": _columns(level, beside, start_ms),
         "window": kinds.duration(),
-        **amounts,
-        "lives": _lives(level),
-        "scales": _SCALES,
+        **{
+            name: record_of(
+                {
+                    "cpu": Amounts({**CPU_MILLI, QUANTITY: 1.0}, share),
+                    "memory": Amounts({**_MEMORY_MILLI, QUANTITY: 1.0}, share),
+                }
+            )
+            for name, share in (("limits", False), ("requests", True))
+        },
+        "lives": Record(dict, more=tuple(keys_of(Lives)), nulls=True, without=lives),
+        "scales": record_of(
+            {
+                "from": kinds.word("replicas", "pods", "most_common"),
+                "replicas": kinds.whole(0, MAX_REPLICAS),
+                "at_least": kinds.whole(0, MAX_REPLICAS),
+            }
+        ),
         "hpas": HPAS,
         "where": EXPRESSION,
         "format": Record(Format, nulls=True),
-        "rounding": _ROUNDING,
+        "rounding": record_of(
+            dict.fromkeys(_FRACTIONS, kinds.choice({item.value: item for item in Rounding}))
+        ),
         "partial": kinds.YES_NO,
         "unpivot": Record(Unpivot, nulls=True),
         "pivot": Record(Pivot, nulls=True),
@@ -132,64 +115,32 @@ def _map(level: Level, beside: bool, start_ms: int | None) -> Record:
     return record_of(sections, "columns")
 
 
-_SCALES: Final = record_of({
-    "from": kinds.word("replicas", "pods", "most_common"),
-    "replicas": kinds.whole(0, MAX_REPLICAS),
-    "at_least": kinds.whole(0, MAX_REPLICAS),
-})  # fmt: skip
-_ROUNDING: Final = record_of(
-    dict.fromkeys(_FRACTIONS, kinds.choice({item.value: item for item in Rounding}))
-)
-
-
-def _lives(level: Level) -> Record:
-    return Record(dict, more=tuple(keys_of(Lives)), nulls=True, without=(
-        ("grace",) if level is Level.pod else ("before", "gap")
-    ))  # fmt: skip
-
-
-class _Columns:
-    """The kind of `columns`, whose `wants` names the least that a map must have."""
-
-    wants = "a mapping of at least time, namespace, workload and cpu"
-
-    def __init__(self, record: Record) -> None:
-        self.read = record.read
-
-
-def _columns(level: Level, beside: bool, start_ms: int | None) -> _Columns:
-    of = _SUM if level is Level.workload else ()
-    cpu = {**CPU_MILLI, QUANTITY: 1e3}
-    if level is Level.pod:  # a counter is one container's, so its rate is, too
-        cpu = {**CPU_MILLI, CPU_COUNTER: 1e3, QUANTITY: 1e3}
-    metric = Sources(units={**METRIC_MILLI, QUANTITY: 1e3}, of=of, metric=True)
-    needed = ["time", "workload"]
-    if level is Level.pod:
-        needed = ["time", "pod"] if beside else ["time", "workload", "pod"]
-    else:
-        needed.append("replicas")
-    told = " (or --objects FILE, which says whose pod it is)" if level is Level.pod else ""
-    wants = {
+def _columns(level: Level, beside: bool, start_ms: int | None) -> Record:
+    pods = level is Level.pod
+    told = " (or --objects FILE, which says whose pod it is)" if pods else ""
+    needed = {
         "workload": f"the column with the name of the workload{told}",
         "pod": "the column with the name of the pod",
         "replicas": "the column with the number of pods",
     }
-    sources: dict[str, Kind] = {
-        name: Sources(wants.get(name, _WINDOW.wants)) for name in (*_TEXTS, "replicas", "ready")
+    found: dict[str, Kind] = {
+        name: Sources(needed.get(name, Sources.wants)) for name in (*_TEXTS, "replicas", "ready")
     }
-    if level is Level.workload:
-        sources["ready"] = never("no ready with level workload", "say lives.ready_after")
-        for name in ("pod", "uid"):
-            sources[name] = never(f"no {name} with level workload", "drop it")
-    pairs: dict[str, Kind] = {
+    if not pods:
+        found["ready"] = never("no ready with level workload", "say lives.ready_after")
+        found |= {n: never(f"no {n} with level workload", "drop it") for n in ("pod", "uid")}
+    # A counter is one container's, so its rate is, too.
+    of, counter = ((), {CPU_COUNTER: 1e3}) if pods else (("mean", "sum", "max"), {})
+    metric = Sources(units={**METRIC_MILLI, QUANTITY: 1e3}, of=of, metric=True)
+    found |= {
         "time": Times(start_ms),
-        **sources,
-        "cpu": Sources(units=cpu, of=of),
+        "cpu": Sources(units={**CPU_MILLI, **counter, QUANTITY: 1e3}, of=of),
         "memory": Sources(units={**MEMORY_BYTES, QUANTITY: 1.0}, of=of),
         "metrics": MapOf(metric, "a mapping of metrics", may_be_empty=True),
-        "window": _WINDOW,
+        "window": Sources(units=DURATION_MS, needs_unit=True),
     }
-    return _Columns(record_of(pairs, *needed))
+    workload = () if pods and beside else ("workload",)
+    return record_of(found, "time", *workload, "pod" if pods else "replicas")
 
 
 class _Decoder:
@@ -206,17 +157,34 @@ class _Decoder:
     def decode(self, path: Path) -> TableMap:
         columns, given = self.columns, self.given
         texts = self._texts()
-        cpu, memory = self._usage("cpu", "cores"), self._usage("memory", "bytes")
-        metrics = {name: self._in_units(f"metrics.{name}", source, "one", METRIC_MILLI)
-                   for name, source in columns.get("metrics", ())}  # fmt: skip
+        usage = {
+            name: self._in_units(name, name, columns[name])
+            for name in ("cpu", "memory")
+            if name in columns
+        }
+        metrics = {
+            name: self._in_units(f"metrics.{name}", "metrics", source)
+            for name, source in columns.get("metrics", ())
+        }
         if not columns.keys() & {"cpu", "memory", "metrics"}:
             self._wrong("columns.cpu", "expected cpu, memory or metrics, got nothing")
-        replicas = self._replicas()
-        self._check_window()
+        replicas: Source | None = columns.get("replicas")
+        size = None if replicas is None else replicas.value
+        if size is not None and not (isinstance(size, int) and 0 <= size <= MAX_REPLICAS):
+            wanted = f"expected a whole number of pods, got {show(size)}"
+            self._wrong("columns.replicas", wanted)
+        if "window" in columns and "window" in given:
+            self._wrong("window", "expected one window, got columns.window too", "keep one")
+        if "window" not in columns and "window" not in given:
+            self.assumed.append("samples have no window, which counts as 0s (no `window`)")
         limits, requests = dict(given.get("limits", {})), dict(given.get("requests", {}))
         self._complete(limits, requests)
-        lives, scales = self._lives(), self._scales()
-        hpas = self._hpas()
+        lives, scales, hpas = self._lives(), self._scales(), HpaMap()
+        if "hpas" in given:
+            place = self.place.at("hpas")
+            hpas = self.mistakes.tried(hpa_map, place, given["hpas"], self.assumed)
+        elif self.beside is None:
+            self.assumed.append("the history has no HPA: replay it with --hpas (no hpas)")
         if "pivot" in given and "unpivot" in given:
             self._wrong("pivot", "expected one of pivot and unpivot, got both")
         rounding = self._rounding()
@@ -226,8 +194,8 @@ class _Decoder:
             level=self.level,
             time=columns["time"],
             texts=texts,
-            cpu=cpu,
-            memory=memory,
+            cpu=usage.get("cpu"),
+            memory=usage.get("memory"),
             metrics=metrics,
             replicas=replicas,
             ready=columns.get("ready"),
@@ -238,15 +206,15 @@ class _Decoder:
             lives=lives,
             scales=scales,
             hpas=hpas,
-            where=given.get("where"),
-            unpivot=given.get("unpivot"),
-            pivot=given.get("pivot"),
-            format=given.get("format", Format()),
             rounding=rounding,
             assumed=tuple(self.assumed),
-            partial=given.get("partial", False),
             guessed=tuple(s for s in _SUBJECTS.values() if s in given.get("guessed", ())),
             beside=self.beside,
+            **{
+                name: given[name]
+                for name in ("where", "unpivot", "pivot", "format", "partial")
+                if name in given
+            },
         )
 
     def _wrong(self, path: str, problem: str, fix: str = "") -> None:
@@ -272,36 +240,14 @@ class _Decoder:
             self._wrong("columns.container", "expected one container per pod", "say a value")
         return texts
 
-    def _usage(self, name: str, default: str) -> Source | None:
-        source, units = self.columns.get(name), CPU_MILLI if name == "cpu" else MEMORY_BYTES
-        return None if source is None else self._in_units(name, source, default, units)
-
-    def _in_units(
-        self, name: str, source: Source, default: str, units: Mapping[str, float]
-    ) -> Source:
+    def _in_units(self, name: str, kind: str, source: Source) -> Source:
+        """Return a source of numbers with its unit, the default one where it says none."""
         if source.value is not None or source.unit:
             return source
-        told = "counts whole units" if default == "one" else f"is in {default}"
+        unit, factors = _UNITS[kind]
+        told = "counts whole units" if kind == "metrics" else f"is in {unit}"
         self.assumed.append(f"columns.{name} {told} (no unit)")
-        return replace(source, unit=default, factor=units[default])
-
-    def _replicas(self) -> Source | None:
-        source: Source | None = self.columns.get("replicas")
-        value = None if source is None else source.value
-        if value is not None and not (isinstance(value, int) and 0 <= value <= MAX_REPLICAS):
-            wanted = f"expected a whole number of pods, got {show(value)}"
-            self._wrong("columns.replicas", wanted)
-        return source
-
-    def _check_window(self) -> None:
-        source, constant = self.columns.get("window"), self.given.get("window")
-        if source is not None and source.value is None and not source.unit:
-            units = ", ".join(DURATION_MS)
-            self._wrong("columns.window", f"expected a unit, one of {units}, got none")
-        if source is not None and constant is not None:
-            self._wrong("window", "expected one window, got columns.window too", "keep one")
-        if source is None and constant is None:
-            self.assumed.append("samples have no window, which counts as 0s (no `window`)")
+        return replace(source, unit=unit, factor=factors[unit])
 
     def _complete(self, limits: Mapping[str, Amount], requests: dict[str, Amount]) -> None:
         """Add requests that are the limits."""
@@ -325,9 +271,10 @@ class _Decoder:
             if "ready_after_ms" in said:
                 self._wrong("lives.ready_after", "expected one of it and columns.ready", "keep one")
             said["ready_after_ms"] = None
-        default = Lives(ready_after_ms=10_000 if self.level is Level.workload else None)
-        for item in _lives(self.level).keys:
-            if item.field in said:
+        pods = self.level is Level.pod
+        default = Lives(ready_after_ms=None if pods else 10_000)
+        for item in keys_of(Lives):
+            if item.field in said or item.name in (("grace",) if pods else ("before", "gap")):
                 continue
             value: int | None = getattr(default, item.field)
             if value is not None:
@@ -357,20 +304,9 @@ class _Decoder:
             origin = allowed[0] if allowed else "replicas"
             told = "the replicas column" if origin == "replicas" else "the number of pods alive"
             self.assumed.append(f"recorded sizes are {told} (no scales.from)")
-        at_least = said.get("at_least")
-        if at_least is None:
-            at_least = int(origin == "pods")
-            if at_least:
-                self.assumed.append("a size counted from pods is at least 1 (no scales.at_least)")
-        return Scales(origin, at_least, size or 0)
-
-    def _hpas(self) -> HpaMap:
-        if "hpas" not in self.given:
-            if self.beside is None:
-                self.assumed.append("the history has no HPA: replay it with --hpas (no hpas)")
-            return HpaMap()
-        place = self.place.at("hpas")
-        return self.mistakes.tried(hpa_map, place, self.given["hpas"], self.assumed)
+        if origin == "pods" and "at_least" not in said:
+            self.assumed.append("a size counted from pods is at least 1 (no scales.at_least)")
+        return Scales(origin, said.get("at_least", int(origin == "pods")), size or 0)
 
     def _rounding(self) -> dict[str, Rounding]:
         found: dict[str, Rounding] = dict(self.given.get("rounding", {}))

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count, pairwise
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, cast
 
 import polars as pl
 import pyarrow as pa
@@ -83,28 +83,25 @@ def find_files(inputs: Sequence[str]) -> list[Path]:
     """
     found: dict[Path, None] = {}
     for text in inputs:
+        path = Path(text)
         try:
-            names = _named(text)
+            if path.is_dir():
+                names = sorted(_below(path))
+            elif path.exists():
+                names = [path]
+            else:
+                known = map(Path, glob.glob(text, recursive=True))
+                names = sorted(p for p in known if not p.is_dir() and _is_table(p))
         except (OSError, ValueError) as error:
             reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
             place = getattr(error, "filename", None) or text
             raise UsageError(f"{show(place)} cannot be read: {reason}") from None
+        if names == [path] and not _is_table(path):
+            raise UsageError(f"{text} is neither Parquet nor CSV ({', '.join(PARQUET + TEXT)})")
         if not names:
             raise UsageError(f"{text}: no such file, folder or pattern of Parquet or CSV files")
         found.update(dict.fromkeys(names))
     return list(found)
-
-
-def _named(text: str) -> list[Path]:
-    path = Path(text)
-    if path.is_dir():
-        return sorted(_below(path))
-    if path.exists():
-        if not _is_table(path):
-            raise UsageError(f"{text} is neither Parquet nor CSV ({', '.join(PARQUET + TEXT)})")
-        return [path]
-    found = map(Path, glob.glob(text, recursive=True))
-    return sorted(p for p in found if not p.is_dir() and _is_table(p))
 
 
 def _is_table(path: Path) -> bool:
@@ -124,94 +121,111 @@ def _below(folder: Path) -> Iterator[Path]:
 
 
 def open_parts(paths: Iterable[Path], table: TableMap) -> list[TableFile]:
-    """Return the files, large Parquet files cut into parts; each has the columns of the map.
+    """Return the files, large Parquet files cut into parts of some row groups each.
+
+    A CSV is one part: where a line of it begins is known only when all before it is read.
 
     Raises:
-        HistoryError: a file is empty, broken, or lacks a column.
+        HistoryError: a file is empty, broken, or lacks a column of the map.
     """
     found: list[TableFile] = []
     for path in paths:
-        found += _cut(open_file(path, len(found), table), table)
+        file = open_file(path, len(found), table)
+        # A row of a wide table becomes as many as it has columns.
+        most = PART_ROWS if table.unpivot is None else max(1, PART_ROWS // len(file.columns))
+        if not file.parquet or file.rows <= most:
+            found.append(file)
+            continue
+        starts, end = [0], 0
+        for rows in _group_rows(path):
+            if end > starts[-1] and end + rows - starts[-1] > most:
+                starts.append(end)
+            end += rows
+        found += [
+            replace(file, number=file.number + k, first=first, rows=last - first)
+            for k, (first, last) in enumerate(pairwise([*starts, end]))
+        ]
     return found
 
 
-def _cut(file: TableFile, table: TableMap) -> list[TableFile]:
-    """Return the parts of a file: of a Parquet file some row groups each.
+def _group_rows(path: Path) -> list[int]:
+    """Return the number of rows of each row group (HistoryError: the file is broken)."""
+    try:
+        metadata = pq.read_metadata(path)
+    except pa.ArrowException as error:
+        raise HistoryError(broken_file(path, error)) from None
+    return [metadata.row_group(k).num_rows for k in range(metadata.num_row_groups)]
 
-    A CSV is one part: where a line of it begins is known only when all before it is read.
+
+def look_at(path: Path, separator: str = "") -> TableFile:
+    """Return a file by its beginning, of Parquet also by its end.
+
+    Without a separator, that of a CSV is detected. Its columns are those of the first line.
+
+    Raises:
+        HistoryError: it is empty, broken, or no table.
     """
-    # A row of a wide table becomes as many as it has columns.
-    most = PART_ROWS if table.unpivot is None else max(1, PART_ROWS // len(file.columns))
-    if not file.parquet or file.rows <= most:
-        return [file]
-    metadata = pq.read_metadata(file.path)
-    starts, rows, end = [0], 0, 0
-    for k in range(metadata.num_row_groups):
-        group = metadata.row_group(k).num_rows
-        if rows and rows + group > most:
-            starts.append(end)
-            rows = 0
-        rows, end = rows + group, end + group
-    return [
-        replace(file, number=file.number + k, first=first, rows=last - first)
-        for k, (first, last) in enumerate(pairwise([*starts, end]))
-    ]
+    try:
+        check_regular(path)
+        size = path.stat().st_size
+        if not size:
+            raise HistoryError(f"{path} is empty (0 bytes): name a file with data")
+        if not path.name.lower().endswith(PARQUET):
+            return _look_at_text(path, size, separator)
+        _check_parquet(path)
+        lazy = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+        rows = int(lazy.select(pl.len()).collect().item())
+        return TableFile(path, 0, True, rows, tuple(lazy.collect_schema().names()), size=size)
+    except BROKEN_FILE as error:
+        raise HistoryError(broken_file(path, error, separator)) from None
 
 
 def open_file(path: Path, number: int, table: TableMap) -> TableFile:
-    """Look at a file's head and check that it has the columns of the map.
+    """Look at a file and check that it has the columns of the map.
 
     Raises:
         HistoryError: it is empty, broken, or lacks a column (near matches are named).
     """
-    parquet = path.name.lower().endswith(PARQUET)
-    separator, rows, skip, size, comment = "", 0, 0, 0, ""
-    try:
-        check_regular(path)
-        size = path.stat().st_size
-        if size == 0:
-            raise HistoryError(f"{path} is empty (0 bytes)")
-        if parquet:
-            check_parquet(path)
-            lazy = pl.scan_parquet(path, glob=False, hive_partitioning=False)
-            rows = int(lazy.select(pl.len()).collect().item())
-        else:
-            check_lines(path)
-            found = look_at_text(path, table.format.separator)
-            separator, rows, skip, comment = found.separator, found.rows, found.skip, found.comment
-            used = {*table.used_columns(), *table.read_columns(found.names)}
-            refuse_twice(path, [name for name in found.names if name in used])
-            lazy = scan_text(path, separator, table.format, skip, comment)
-            _refuse_other_headers(path, lazy, found)
-        columns = tuple(lazy.collect_schema().names())
-    except BROKEN_FILE as error:
-        raise HistoryError(broken_file(path, error, table.format.separator)) from None
+    file = replace(look_at(path, table.format.separator), number=number)
+    if not file.parquet:
+        used = {*table.used_columns(), *table.read_columns(file.columns)}
+        refuse_twice(path, [name for name in file.columns if name in used])
+        try:
+            _check_lines(path)
+            lazy = scan(file, table.format)
+            # Further tables of an annotated CSV must have the same columns.
+            further = lazy.filter(pl.col("table") == "table").unique() if file.comment else None
+            for row in () if further is None else further.collect().rows():
+                names = [name or "" for name in row]
+                if names != list(file.columns):
+                    raise HistoryError(
+                        f"{path}: expected the same columns in all of its tables, got "
+                        f"{', '.join(file.columns)} and {', '.join(names)}; export each table to "
+                        "its own file"
+                    )
+            file = replace(file, columns=tuple(lazy.collect_schema().names()))
+        except BROKEN_FILE as error:
+            raise HistoryError(broken_file(path, error, table.format.separator)) from None
     wide = table.unpivot
-    known = columns if wide is None else wide.columns_of(columns)
-    needed = table.used_columns() if table.pivot is None else table.read_columns(columns)
-    there = set(known)
-    missing = [name for name in needed if name not in there]
+    known = file.columns if wide is None else wide.columns_of(file.columns)
+    read = table.read_columns(file.columns)
+    needed = read if table.pivot is not None else table.used_columns()
+    missing = [name for name in needed if name not in set(known)]
     if wide is not None:
-        missing = [name for name in wide.keep if name not in columns] + missing
-    if parquet:
-        read = needed if wide is None else table.read_columns(columns)
-        if rows * len(read) > _GROUP_VALUES:
-            check_size(path, len(read))
+        missing = [name for name in wide.keep if name not in file.columns] + missing
+    if file.parquet:
+        check_size(file, len(read))
     if missing:
         hint = did_you_mean(missing[0], known)
         raise HistoryError(
             f"{path} has no column {show(missing[0])} that {table.path} names{hint} "
-            f"(it has {', '.join(columns[:30])}{' …' if len(columns) > 30 else ''})"
+            f"(it has {', '.join(file.columns[:30])}{' …' if len(file.columns) > 30 else ''})"
         )
-    return TableFile(path, number, parquet, rows, columns, separator, skip, size, comment=comment)
+    return file
 
 
-def check_parquet(path: Path) -> None:
-    """Refuse what polars would take: another first word, a broken end, or far too many pieces.
-
-    Raises:
-        HistoryError: the file is one of those.
-    """
+def _check_parquet(path: Path) -> None:
+    """Refuse (HistoryError) another first word, a broken end, or far too many pieces."""
     with open_regular(path) as stream:
         head = stream.read(4)
         size = stream.seek(0, os.SEEK_END)
@@ -226,32 +240,24 @@ def check_parquet(path: Path) -> None:
         check_groups(path)
 
 
-def check_size(path: Path, columns: int) -> None:
+def check_size(file: TableFile, columns: int) -> None:
     """Refuse row groups of more values than memory has room for, however few bytes they take.
 
     Raises:
         HistoryError: there is one.
     """
-    try:
-        metadata = pq.read_metadata(path)
-    except pa.ArrowException as error:
-        raise HistoryError(broken_file(path, error)) from None
-    groups = range(metadata.num_row_groups)
-    rows = max((metadata.row_group(k).num_rows for k in groups), default=0)
+    if file.rows * columns <= _GROUP_VALUES:
+        return
+    rows = max(_group_rows(file.path), default=0)
     if rows * columns > _GROUP_VALUES:
         raise HistoryError(
-            f"{path}: expected at most {_GROUP_VALUES:,} values in a row group, got {rows:,} rows "
-            f"of {columns:,} columns; write it again with 1,048,576 rows in each"
+            f"{file.path}: expected at most {_GROUP_VALUES:,} values in a row group, got {rows:,} "
+            f"rows of {columns:,} columns; write it again with 1,048,576 rows in each"
         )
 
 
-def check_lines(path: Path) -> None:
-    """Refuse a CSV with a line that no table has: polars would hold all of it.
-
-    Raises:
-        HistoryError: a line is longer than LINE_BYTES.
-        OSError, EOFError, zlib.error: it cannot be read.
-    """
+def _check_lines(path: Path) -> None:
+    """Refuse (HistoryError) a line longer than LINE_BYTES: polars would hold all of it."""
     length = 0
     with open_text(path) as text:
         while data := text.read(_SAMPLE_BYTES):
@@ -270,16 +276,11 @@ def _refuse_long(path: Path, length: int) -> None:
         )
 
 
-def open_raw(path: Path) -> BinaryIO:
-    """Open a CSV, or what kubectl printed as one (OSError: it cannot be read)."""
-    made = kubectl_csv(path)
-    return open_regular(path) if made is None else io.BytesIO(made)
-
-
 @contextmanager
 def open_text(path: Path) -> Iterator[BinaryIO]:
-    """Open a CSV for reading, unpacked (OSError: as `open_regular`)."""
-    with open_raw(path) as stream:
+    """Open a CSV, or what kubectl printed as one, unpacked (OSError: as `open_regular`)."""
+    made = kubectl_csv(path)
+    with open_regular(path) if made is None else io.BytesIO(made) as stream:
         packed = path.name.lower().endswith(".gz")
         yield cast(BinaryIO, gzip.GzipFile(fileobj=stream)) if packed else stream
 
@@ -301,21 +302,13 @@ def read_chunks(file: TableFile, table: TableMap) -> Iterator[tuple[int, pl.Data
     Raises:
         HistoryError: the file turns out to be broken further on.
     """
+    wide, used, first = table.unpivot, table.used_columns(), 0
+    # A row of a wide table becomes as many as it has columns.
+    most = CHUNK_ROWS if wide is None else max(1, CHUNK_ROWS // max(1, len(file.columns)))
     try:
-        if file.parquet:
-            lazy = pl.scan_parquet(file.path, glob=False, hive_partitioning=False)
-            if file.first is not None:
-                lazy = lazy.slice(file.first, file.rows)
-        else:
-            lazy = scan_text(file.path, file.separator, table.format, file.skip, file.comment)
-            if file.comment:
-                lazy = lazy.filter(IS_ROW)
-        wide = table.unpivot
-        used = table.used_columns()
+        lazy = scan(file, table.format)
+        lazy = lazy.filter(IS_ROW) if file.comment else lazy
         lazy = lazy.select(table.read_columns(file.columns))
-        # A row of a wide table becomes as many as it has columns.
-        most = CHUNK_ROWS if wide is None else max(1, CHUNK_ROWS // max(1, len(file.columns)))
-        first = 0
         for frame in lazy.collect_batches(chunk_size=most, maintain_order=True):
             # A batch may be larger than requested.
             for part in frame.iter_slices(min(most, rows_within(frame, _CHUNK_BYTES))):
@@ -341,15 +334,19 @@ def rows_within(frame: pl.DataFrame, size: int) -> int:
     return max(1, frame.height * size // max(size, found))
 
 
-def scan_text(
-    path: Path, separator: str, form: Format, skip: int, comment: str = ""
-) -> pl.LazyFrame:
-    """Return a CSV's rows, all of them strings; `skip` lines are above its header."""
+def scan(file: TableFile, form: Format) -> pl.LazyFrame:
+    """Return the rows of a part; those of a CSV are strings, headers of further tables among them.
+
+    What `comment` begins is left out.
+    """
+    if file.parquet:
+        lazy = pl.scan_parquet(file.path, glob=False, hive_partitioning=False)
+        return lazy if file.first is None else lazy.slice(file.first, file.rows)
     return pl.scan_csv(
-        kubectl_csv(path) or path,
-        separator=separator,
-        skip_lines=skip,
-        comment_prefix=comment or None,
+        kubectl_csv(file.path) or file.path,
+        separator=file.separator,
+        skip_lines=file.skip,
+        comment_prefix=file.comment or None,
         infer_schema=False,
         null_values=list(form.missing),
         glob=False,
@@ -357,49 +354,12 @@ def scan_text(
     )
 
 
-_IS_HEADER = pl.col("table") == "table"
 IS_ROW = pl.col("table") != "table"
 """Whether a line of an annotated CSV is neither empty nor the header of a further table."""
 
 
-def _refuse_other_headers(path: Path, lazy: pl.LazyFrame, head: TextHead) -> None:
-    """Refuse an annotated CSV whose tables have different columns (HistoryError)."""
-    if not head.comment:
-        return
-    headers = lazy.filter(_IS_HEADER).unique().collect()
-    other = next((row for row in headers.rows() if _names(row) != _names(head.names)), None)
-    if other is not None:
-        raise HistoryError(
-            f"{path}: expected the same columns in all of its tables, got {', '.join(head.names)} "
-            f"and {', '.join(name or '' for name in other)}; export each table to its own file"
-        )
-
-
-def _names(row: Sequence[str | None]) -> list[str]:
-    return [name or "" for name in row]
-
-
-class TextHead(NamedTuple):
-    """The beginning of a CSV: its separator, about how many rows it has, the header's names.
-
-    `skip` is the number of lines above the header; lines that begin with `comment` are no rows.
-    """
-
-    separator: str
-    rows: int
-    names: tuple[str, ...]
-    skip: int = 0
-    comment: str = ""
-
-
-def look_at_text(path: Path, separator: str = "") -> TextHead:
-    """Return what the beginning of a CSV says; without a separator, it is found.
-
-    Raises:
-        HistoryError: it is not UTF-8 text, or begins with an empty line.
-        OSError, EOFError, zlib.error: it cannot be read.
-    """
-    packed = path.name.lower().endswith(".gz")
+def _look_at_text(path: Path, size: int, separator: str) -> TableFile:
+    """Return a CSV by its first lines (HistoryError: no UTF-8 text, or no names in the first)."""
     with open_text(path) as text:
         head = text.read(_SAMPLE_BYTES)
         if head.count(b"\n") < 2:  # (one may be Excel's line)
@@ -407,14 +367,14 @@ def look_at_text(path: Path, separator: str = "") -> TextHead:
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in head[:4096]:
         raise HistoryError(f"{path} is UTF-16 or binary: convert it to UTF-8")
     lines = head.count(b"\n") or 1
-    size = path.stat().st_size * (8 if packed else 1)
-    rows = max(1, size * lines // max(1, len(head)) - 1)
+    unpacked = size * (8 if path.name.lower().endswith(".gz") else 1)
+    rows = max(1, unpacked * lines // max(1, len(head)) - 1)
     try:
-        notes = next(k for k in count() if not _ANNOTATED.match(_line(head, k)))
-        first = _line(head, notes)
-        excel = _EXCEL.fullmatch(first)
-        if excel is not None:
-            first, separator = _line(head, 1), separator or excel[1]
+        skip = next(k for k in count() if not _ANNOTATED.match(_line(head, k)))
+        first, comment = _line(head, skip), ANNOTATION if skip else ""
+        if (excel := _EXCEL.fullmatch(first)) is not None:
+            skip, separator = skip + 1, separator or excel[1]
+            first = _line(head, skip)
     except UnicodeDecodeError:
         raise HistoryError(f"{path} is not UTF-8: convert it (iconv -t UTF-8)") from None
     if not first.strip():
@@ -433,9 +393,8 @@ def look_at_text(path: Path, separator: str = "") -> TextHead:
             f"{path}: expected column names, got one of more than {csv.field_size_limit() >> 10} "
             "KiB in the first line: is a quote not closed?"
         ) from None
-    skip = notes + int(excel is not None)
-    comment = ANNOTATION if notes and "table" in names else ""
-    return TextHead(separator, rows, tuple(names), skip, comment)
+    comment = comment if "table" in names else ""
+    return TableFile(path, 0, False, rows, tuple(names), separator, skip, size, comment=comment)
 
 
 def _line(head: bytes, number: int) -> str:
@@ -465,36 +424,35 @@ def broken_file(path: Path, error: BaseException, separator: str = "") -> str:
     """Return a sentence for an error of polars about a broken file; `separator` as of a map."""
     text = str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    reason = lines[0] if lines else type(error).__name__
     if isinstance(error, EOFError | zlib.error):
-        return f"{path} cannot be read: it is cut off or damaged; copy or pack it again"
-    if isinstance(error, OSError) and error.strerror:
-        return f"{path} cannot be read: {error.strerror}"
-    if "more fields than defined" in text:
+        reason = "it is cut off or damaged; copy or pack it again"
+    elif isinstance(error, OSError) and error.strerror:
+        reason = error.strerror
+    elif "more fields than defined" in text:
         reason = (
             "a line has more fields than the header: quote the texts that hold the separator, "
-            "or say format.separator"
+            f"or say format.separator{_faulty_line(path, separator)}"
         )
     elif "not properly escaped" in text or "invalid csv" in text:
-        reason = "a quote is not closed"
+        reason = f"a quote is not closed{_faulty_line(path, separator)}"
     elif "utf-8" in text.lower():
-        reason = "it is not UTF-8: convert it (iconv -t UTF-8)"
+        reason = f"it is not UTF-8: convert it (iconv -t UTF-8){_faulty_line(path, separator)}"
     else:
-        return f"{path} cannot be read: {reason[:200]}"
-    return f"{path} cannot be read: {reason}{_faulty_line(path, separator)}"
+        reason = (lines[0] if lines else type(error).__name__)[:200]
+    return f"{path} cannot be read: {reason}"
 
 
 def _faulty_line(path: Path, separator: str) -> str:
     """Return where the first row of a CSV begins that has too many fields or texts that break."""
     begin = 1
     try:
-        head = look_at_text(path, separator)
+        head = look_at(path, separator)
         with open_text(path) as data:
             text = io.TextIOWrapper(data, "utf-8", errors="surrogateescape", newline="")
             rows = csv.reader(text, delimiter=head.separator, strict=True)
             for row in rows:
                 "".join(row).encode()
-                if begin > head.skip and len(row) > len(head.names):
+                if begin > head.skip and len(row) > len(head.columns):
                     return f" (line {begin:,})"
                 begin = rows.line_num + 1
     except (csv.Error, UnicodeEncodeError):

@@ -204,28 +204,23 @@ def hpa_rows(
     rows: list[dict[str, object]] = []
     stated: set[Workload] = set()
     astray: list[HPA] = []
-    if hpas.manifests:
-        for hpa in load_hpas(hpas.manifests):
-            scaled = hpa.spec.scale_target_ref
-            target = (hpa.namespace or "default", scaled.kind, scaled.name)
-            fitting = [place for place in workloads if place[1:] == target]
-            stated.update(fitting)
-            rows += [
-                _row(place, hpa.name, spec_to_json(hpa), workloads[place]) for place in fitting
-            ]
-            if not fitting:
-                astray.append(hpa)
-    else:
-        for place, since_ms in workloads.items():
-            names = (f"{place[1]}/{place[3]}", place[3])
-            template = hpas.template
-            stated.update([place] if any(name in hpas.exceptions for name in names) else [])
-            if beside is not None and place not in stated and place[1:] in beside.objects.by_target:
-                continue
-            for name in reversed(names):
-                template = hpas.exceptions.get(name, template)
-            if template is not None:
-                rows.append(_row(place, place[3], _spec(template, place[2], place[3]), since_ms))
+    for hpa in load_hpas(hpas.manifests) if hpas.manifests else ():
+        scaled = hpa.spec.scale_target_ref
+        target = (hpa.namespace or "default", scaled.kind, scaled.name)
+        fitting = [place for place in workloads if place[1:] == target]
+        stated.update(fitting)
+        rows += [_row(place, hpa.name, spec_to_json(hpa), workloads[place]) for place in fitting]
+        astray += [] if fitting else [hpa]
+    for place, since_ms in () if hpas.manifests else workloads.items():
+        names = (f"{place[1]}/{place[3]}", place[3])
+        exception = next((name for name in names if name in hpas.exceptions), None)
+        if exception is not None:
+            stated.add(place)
+        elif beside is not None and place[1:] in beside.objects.by_target:
+            continue
+        template = hpas.template if exception is None else hpas.exceptions[exception]
+        if template is not None:
+            rows.append(_row(place, place[3], _spec(template, place[2], place[3]), since_ms))
     schema: dict[str, Any] = {
         "cluster": pl.String, "namespace": pl.String, "name": pl.String, "uid": pl.String,
         "spec": pl.String, "valid_from": pl.Int64,
@@ -234,9 +229,8 @@ def hpa_rows(
         rows += beside.hpa_rows(workloads, stated, rows)
         schema |= {"labels": pl.String, "annotations": pl.String, "created": pl.Int64,
                    "generation": pl.Int64}  # fmt: skip
-    frame = pl.DataFrame(rows, schema=schema)
     times = [name for name in ("valid_from", "created") if name in schema]
-    frame = frame.with_columns(pl.col(times).cast(TIME))
+    frame = pl.DataFrame(rows, schema=schema).with_columns(pl.col(times).cast(TIME))
     return frame.with_columns(valid_to=pl.lit(None, dtype=TIME)), _told_astray(astray, workloads)
 
 
@@ -265,7 +259,13 @@ def in_store(
     for row in known.join(hpas, on=_HPA, how="semi", maintain_order="left").rows(named=True):
         specs[tuple(row[name] for name in _HPA)].append(row)
     added: list[dict[str, Any]] = []
-    until = {} if replaced is None else _last_times(hpas, replaced)
+    until: dict[tuple[Any, ...], Any] = {}
+    if replaced is not None:
+        target = pl.col("spec").str.json_path_match("$.scaleTargetRef.name")
+        named = hpas.select(*_HPA, target=target)
+        named = named.join(replaced, on=["cluster", "namespace", "target"])
+        times = named.select(*_HPA, pl.col("last").cast(TIME))
+        until = {tuple(key): last for *key, last in times.rows()}
     for row in hpas.rows(named=True):
         key = tuple(row[name] for name in _HPA)
         since, others = row["valid_from"], specs[key]
@@ -291,32 +291,20 @@ def in_store(
 _HPA = ("cluster", "namespace", "name")
 
 
-def _last_times(hpas: pl.DataFrame, workloads: pl.DataFrame) -> dict[tuple[Any, ...], Any]:
-    """Return the time of its target's last row, by HPA."""
-    target = pl.col("spec").str.json_path_match("$.scaleTargetRef.name")
-    named = hpas.select(*_HPA, target=target)
-    both = named.join(workloads, on=["cluster", "namespace", "target"])
-    rows = both.select(*_HPA, pl.col("last").cast(TIME)).rows()
-    return {tuple(key): last for *key, last in rows}
-
-
 def _told_astray(hpas: Sequence[HPA], workloads: Iterable[Workload]) -> list[str]:
     """Return a warning of HPAs that scale no workload of the table, if there are any."""
     if not hpas:
         return []
-    first = hpas[0]
+    first, places = hpas[0], list(workloads)
     namespace, target = first.namespace or "default", first.spec.scale_target_ref
-    places = list(workloads)
     others = [p[2] for p in places if p[1] == namespace and p[3] == target.name]
     hint = did_you_mean(f"{namespace}/{target.name}", [f"{p[1]}/{p[3]}" for p in places])
     if others:
         hint = f": the table has a {others[0]} {target.name}, and its target is a {target.kind}"
     if len(hpas) == 1:
         return [f"HPA {namespace}/{first.name} has no target here{hint}"]
-    return [
-        f"{len(hpas):,} HPAs of hpas.manifests have no target here, first "
-        f"{namespace}/{first.name}{hint}"
-    ]
+    told = f"{len(hpas):,} HPAs of hpas.manifests have no target here, first "
+    return [f"{told}{namespace}/{first.name}{hint}"]
 
 
 def _row(place: Workload, name: str, spec: str, since_ms: int) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -53,65 +53,53 @@ def kubectl_csv(path: Path) -> bytes | None:
         if form is None:
             return None
         data = head + stream.read(_MOST_BYTES)
-        if len(data) > _MOST_BYTES:
-            raise HistoryError(
-                f"{path}: expected at most {_MOST_BYTES >> 20} MiB of kubectl's text, got more: "
-                "cut it into several files"
-            )
-        text = data.decode("utf-8-sig", "replace")
-    if form is _DESCRIBE:
-        return _written(_valued(path, _described(text)))
-    rows = [re.split(_COLUMNS, line.strip()) for line in text.splitlines()]
-    start = next(k for k, row in enumerate(rows) if row[0] in ("NAME", "NAMESPACE", "POD"))
-    named = [
-        dict(zip(rows[start], row, strict=False))
-        for row in rows[start + 1 :]
-        if len(row) > 2 and row != rows[start]
-    ]
-    return _written(_valued(path, _watched(named)) if form is _GET else map(_used, named))
-
-
-def _valued(path: Path, rows: Iterable[dict[str, object]]) -> list[dict[str, object]]:
-    listed = list(rows)
-    if listed and not any(row["replicas"] for row in listed):
+    if len(data) > _MOST_BYTES:
+        raise HistoryError(
+            f"{path}: expected at most {_MOST_BYTES >> 20} MiB of kubectl's text, got more: "
+            "cut it into several files"
+        )
+    content = data.decode("utf-8-sig", "replace")
+    rows = list((_described if form is _DESCRIBE else _listed)(content))
+    if form is not _TOP and rows and not any(row["replicas"] for row in rows):
         raise UsageError(
             f"{path}: expected a size, got none, as an old kubectl describes HPAs; add a line such "
             "as `Deployment pods: 1 current / 1 desired` before Conditions"
         )
-    if listed and all(row["failed"] and not row["current_pct"] for row in listed):
+    if form is not _TOP and rows and all(r["failed"] and not r["current_pct"] for r in rows):
         raise UsageError(
-            f"{path}: expected a percentage with a value, got none beside {listed[0]['failed']}: "
+            f"{path}: expected a percentage with a value, got none beside {rows[0]['failed']}: "
             "where no metric has a value the HPA keeps its size; kubectl describe hpa gives the "
             "reason, mostly containers without requests or a cluster without a metrics API"
         )
-    return listed
-
-
-def _written(rows: Iterable[Mapping[str, object]]) -> bytes:
-    listed = list(rows)
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(listed[0]) if listed else [], lineterminator="\n")
+    written = io.StringIO()
+    writer = csv.DictWriter(written, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(listed)
-    return text.getvalue().encode()
+    writer.writerows(rows)
+    return written.getvalue().encode()
 
 
-def _used(row: Mapping[str, str]) -> dict[str, object]:
-    namespace = {"namespace": row["NAMESPACE"]} if "NAMESPACE" in row else {}
-    pod = {"pod": row["POD"], "container": row["NAME"]} if "POD" in row else {"pod": row["NAME"]}
-    usage = {"cpu": row.get("CPU(cores)", ""), "memory": row.get("MEMORY(bytes)", "")}
-    return {"elapsed_s": 0, **namespace, **pod, **usage}
-
-
-def _watched(rows: Iterable[Mapping[str, str]]) -> Iterable[dict[str, object]]:
+def _listed(text: str) -> Iterator[dict[str, object]]:
+    """Yield the rows of a list of pods or HPAs; repeated headers are none."""
+    rows = [re.split(_COLUMNS, line.strip()) for line in text.splitlines()]
+    start = next(k for k, row in enumerate(rows) if row[0] in ("NAME", "NAMESPACE", "POD"))
     first: dict[str, int] = {}
     last: dict[str, int] = {}
-    for row in rows:
+    for cells in rows[start + 1 :]:
+        if len(cells) < 3 or cells == rows[start]:
+            continue
+        row = dict(zip(rows[start], cells, strict=False))
+        if "CPU(cores)" in row:
+            name = {"pod": row["NAME"]}
+            if "POD" in row:
+                name = {"pod": row["POD"], "container": row["NAME"]}
+            namespace = {"namespace": row["NAMESPACE"]} if "NAMESPACE" in row else {}
+            usage = {"cpu": row["CPU(cores)"], "memory": row.get("MEMORY(bytes)", "")}
+            yield {"elapsed_s": 0, **namespace, **name, **usage}
+            continue
         age_s = sum(int(n) * _SECONDS[unit] for n, unit in _AGE.findall(row.get("AGE", "")))
         key = f"{row.get('NAMESPACE', '')}/{row['NAME']}"
         elapsed_s = age_s - first.setdefault(key, age_s)
-        if key in last:
-            elapsed_s = max(elapsed_s, last[key] + _SYNC_S)
+        elapsed_s = max(elapsed_s, last[key] + _SYNC_S) if key in last else elapsed_s
         last[key] = elapsed_s
         kind, _, workload = row.get("REFERENCE", "").partition("/")
         yield {
@@ -126,7 +114,7 @@ def _watched(rows: Iterable[Mapping[str, str]]) -> Iterable[dict[str, object]]:
         }
 
 
-def _described(text: str) -> Iterable[dict[str, object]]:
+def _described(text: str) -> Iterator[dict[str, object]]:
     for part in re.split(r"^(?=Name: )", text, flags=re.MULTILINE):
         found = {name: re.search(form, part, re.MULTILINE) for name, form in _DESCRIBED.items()}
         if found["workload"] is not None:

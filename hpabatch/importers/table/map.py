@@ -16,25 +16,18 @@ from pathlib import Path
 import polars as pl
 
 from hpabatch.history.expressions.parser import columns
-from hpabatch.importers.common.rows import CPU_COUNTER, Rounding
+from hpabatch.importers.common.rows import Rounding
 from hpabatch.importers.table.hpas import HpaMap
 from hpabatch.importers.table.objects import Beside
-from hpabatch.importers.table.values import Amount, Source, TimeSource
+from hpabatch.importers.table.values import Amount, Source, TimeSource, pattern_of
 from hpabatch.inputs import document_kinds as kinds
-from hpabatch.inputs.document_keys import ListOf, Scalar, WrongValueError, key
+from hpabatch.inputs.document_keys import ListOf, Scalar, key
 from hpabatch.inputs.documents import Place
 from hpabatch.model.times import show_instant
 
-
-def _two_groups(text: str) -> str:
-    try:
-        groups = re.compile(kinds.text().parse(text)).groups
-    except re.error as error:
-        raise ValueError(f"expected a regular expression, got {text!r}: {error}") from None
-    if groups != 2:
-        fix = "as in ^(.+)_(cpu|replicas)$: the name, and the column that gets the value"
-        raise WrongValueError(f"expected two groups in (brackets), got {groups}", fix)
-    return text
+_TWO_GROUPS = pattern_of(
+    2, "as in ^(.+)_(cpu|replicas)$: the name, and the column that gets the value"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +43,7 @@ class Unpivot:
     )
     name: str = key("name", kinds.text("the column that gets the names of the others"))
     value: str = key("value", kinds.text(), "", "")
-    pattern: str = key("pattern", Scalar("a regular expression", _two_groups), "", "")
+    pattern: str = key("pattern", _TWO_GROUPS, "", "")
 
     def checked(self, place: Place) -> Unpivot:
         """Refuse (MistakesError) both or none of value and pattern."""
@@ -195,12 +188,6 @@ class Scales:
     size: int = 0
 
 
-def _string(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError
-    return value
-
-
 @dataclass(frozen=True, slots=True)
 class Format:
     """Format of a CSV; `separator` "" is detected in the first line."""
@@ -208,7 +195,7 @@ class Format:
     separator: str = key("separator", kinds.choice(SEPARATORS), "", "")
     decimal: str = key("decimal", kinds.choice({"point": ".", "comma": ","}), "", ".")
     missing: tuple[str, ...] = key(
-        "missing", ListOf(Scalar("a string", _string), "a string or a list of strings"), "",
+        "missing", ListOf(kinds.STRING, "a string or a list of strings"), "",
         ("", "NA", "N/A", "null", "NULL", "None", "-"),
     )  # fmt: skip
 
@@ -253,11 +240,6 @@ class TableMap:
         """Whether the table does not tell the containers of a pod apart."""
         return "container" not in self.texts
 
-    @property
-    def has_counter(self) -> bool:
-        """Whether cpu is a counter of CPU time instead of a rate."""
-        return self.cpu is not None and self.cpu.unit == CPU_COUNTER
-
     def describe(self) -> list[tuple[str, str]]:
         """Return the map as (meaning, source)."""
         time = self.time.source.describe()
@@ -286,18 +268,13 @@ class TableMap:
         )
         return [*found, ("lives", lives)]
 
-    @property
-    def pods_metrics(self) -> list[str]:
-        """The names of the metrics that are the pods' own."""
-        return [name for name, source in self.metrics.items() if not source.kind]
-
     def used_columns(self) -> list[str]:
         """Return the names of all columns that the map needs, without the added `_time_ms`."""
         return list(dict.fromkeys([*self.row_columns(), *self.value_columns()]))
 
     def row_columns(self) -> list[str]:
         """Return the columns that say of which pod (or workload) and time a row is, and `where`."""
-        names = _columns([self.time, *self.texts.values()])
+        names = _columns([self.time.source, *self.texts.values()])
         if self.where is not None:
             names += columns(self.where)
         return [name for name in dict.fromkeys(names) if name != TIME_COLUMN]
@@ -323,7 +300,7 @@ class TableMap:
         )
 
 
-def _columns(sources: Iterable[Source | TimeSource | None]) -> list[str]:
+def _columns(sources: Iterable[Source | None]) -> list[str]:
     return [name for source in sources if source is not None for name in source.columns]
 
 

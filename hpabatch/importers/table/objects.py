@@ -6,7 +6,7 @@ what its workload's template says.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import Any, Final
 
@@ -234,10 +234,15 @@ class Beside:
         ]
         found = self.objects.notes() + self._other_namespace(there)
         if other:
-            near = _near_target(other, there, hpas)
+            target = pl.col("spec").str.json_path_match("$.scaleTargetRef.name")
+            scaled = set(hpas.select(pl.concat_str("namespace", target, separator="/")).to_series())
+            bare = sorted({f"{namespace}/{name}" for namespace, _, name in there} - scaled)
+            names = sorted("/".join(name) for name in other)
+            hints = ((name, near_path(name, bare)) for name in names)
+            near = (f"{name}{hint} It has rows and no HPA" for name, hint in hints if hint)
             found.append(
                 f"--objects: {len(other):,} of {counted(len(self.objects.hpas), 'HPA')} not used: "
-                f"the table has no rows of their targets (first {near or '/'.join(min(other))})"
+                f"the table has no rows of their targets (first {next(near, names[0])})"
             )
         ends = hpas.join(spans, on="cluster").filter(
             pl.col("valid_from").dt.timestamp("ms") > pl.col("last")
@@ -266,14 +271,3 @@ class Beside:
             f"{theirs}/{name} is: if it is the same, state columns.namespace: {{value: {theirs}}} "
             "in the map"
         ]
-
-
-def _near_target(
-    unused: Collection[tuple[str, str]], there: Iterable[tuple[str, str, str]], hpas: pl.DataFrame
-) -> str:
-    """Return the first unused HPA that may be meant for a workload without one, "" if none is."""
-    target = pl.col("spec").str.json_path_match("$.scaleTargetRef.name")
-    scaled = set(hpas.select(pl.concat_str("namespace", target, separator="/")).to_series())
-    bare = sorted({f"{namespace}/{name}" for namespace, _, name in there} - scaled)
-    hints = ((name, near_path(name, bare)) for name in map("/".join, sorted(unused)))
-    return next((f"{name}{hint} It has rows and no HPA" for name, hint in hints if hint), "")

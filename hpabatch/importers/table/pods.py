@@ -6,7 +6,8 @@ the map's for all.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,7 +15,7 @@ import polars as pl
 
 from hpabatch.history.columns import AFTER_MS, TIME
 from hpabatch.importers.common.objects import AMOUNTS, compare_amounts, known_requests, with_known
-from hpabatch.importers.common.rows import changed_rows, is_new, whole
+from hpabatch.importers.common.rows import CPU_COUNTER, changed_rows, is_new, whole
 from hpabatch.importers.table.lives import (
     LIFE,
     PLACE,
@@ -28,13 +29,15 @@ from hpabatch.importers.table.map import Level, TableMap
 from hpabatch.importers.table.objects import DEFAULT_KIND, Beside
 from hpabatch.importers.table.rows import KEY, METRIC, POD_KEY, amounts, usage_names
 from hpabatch.importers.table.spill import Keyed, number_rows
-from hpabatch.importers.table.strict import Lacking
+from hpabatch.importers.table.strict import Containers, above_limits, lacking_requests
 from hpabatch.importers.table.values import Amount
 
 Add = Callable[[str, pl.DataFrame], None]
 _POD = ["cluster", "namespace", "target", "pod"]
 _CPU_MILLI_LIKELY = 1024 * 1000
+_CPU_MILLI = 10  # what a container uses at most, if thousandths were taken for whole ones
 _MEMORY_BYTES_LIKELY = 1 << 44
+_SAMPLE = [*POD_KEY[:5]]
 _OWNER = "\0owner"
 """Number of a row's pod (and uid, where the table has it) in a group."""
 
@@ -44,7 +47,8 @@ class Figures:
     """Counts of a group or of all: rows by table, samples, and the largest usage seen (0: none).
 
     `unsized` rows say no replicas, nor does an earlier one; `conflicts` are metrics of which
-    the rows of a pod's containers (or of a namespace) say different values.
+    the rows of a pod's containers (or of a namespace) say different values. `lacking` and `above`
+    are containers without a request, and with one above its limit.
     """
 
     samples: int = 0
@@ -53,14 +57,14 @@ class Figures:
     conflicts: int = 0
     cpu_milli: int = 0
     memory_bytes: int = 0
-    written: dict[str, int] = field(default_factory=dict)
+    written: Counter[str] = field(default_factory=Counter)
     told: dict[str, list[str]] = field(default_factory=dict)
-    lacking: Lacking = frozenset()
+    lacking: Containers = frozenset()
+    above: Containers = frozenset()
 
     def add(self, other: Figures) -> None:
         """Add the figures of another group, but what was told."""
-        for table, rows in other.written.items():
-            self.written[table] = self.written.get(table, 0) + rows
+        self.written.update(other.written)
         self.samples += other.samples
         self.duplicates += other.duplicates
         self.unsized += other.unsized
@@ -68,18 +72,42 @@ class Figures:
         self.cpu_milli = max(self.cpu_milli, other.cpu_milli)
         self.memory_bytes = max(self.memory_bytes, other.memory_bytes)
         self.lacking |= other.lacking
+        self.above |= other.above
 
-    def doubts(self) -> list[str]:
-        """Return warnings about usage that no container has: the unit is wrong, most likely."""
+    def see(self, name: str, frame: pl.DataFrame) -> None:
+        """Look at rows of a table that are written."""
+        if name == "pod_requests":
+            self.lacking |= lacking_requests(frame)
+            self.above |= above_limits(frame)
+        elif name == "pod_metrics":
+            largest = (frame["cpu_milli"].max(), frame["memory_bytes"].max())
+            cpu, memory = (value if isinstance(value, int) else 0 for value in largest)
+            self.cpu_milli = max(self.cpu_milli, cpu)
+            self.memory_bytes = max(self.memory_bytes, memory)
+
+    def doubts(self, table: TableMap) -> list[str]:
+        """Return warnings about values that no container has: a unit is wrong, most likely."""
         found = []
+        unit = "" if table.cpu is None else table.cpu.unit
+        least = _CPU_MILLI if unit in ("millicores", "microcores", "nanocores") else 2
         if self.cpu_milli > _CPU_MILLI_LIKELY:
             cores = self.cpu_milli // 1000
             found.append(f"one sample uses {cores} cores: is columns.cpu.unit right?")
+        if 0 < self.cpu_milli < least:
+            found.append(
+                f"no sample uses more than {self.cpu_milli}m of cpu: is columns.cpu.unit right? "
+                "(Values such as 0.25 are cores)"
+            )
         if self.memory_bytes > _MEMORY_BYTES_LIKELY:
             size = self.memory_bytes >> 40
             found.append(f"one sample uses {size} TiB of memory: is columns.memory.unit right?")
-        if self.written.get("pod_metrics") and self.cpu_milli == 1:
-            found.append("no sample uses more than a millicore: is columns.cpu.unit right?")
+        if self.above:
+            *place, resource = min(self.above)
+            more = f" (and {len(self.above) - 1:,} more)" if len(self.above) > 1 else ""
+            found.append(
+                f"the {resource} request of {'/'.join(place[1:])}{more} is above its limit, which "
+                "Kubernetes refuses: check requests and limits"
+            )
         return found
 
 
@@ -97,7 +125,7 @@ def import_pods(group: Keyed, spans: pl.DataFrame, table: TableMap, add: Add) ->
     rows, duplicates = without_duplicates(group.rows, table)
     rows = _with_lives(Keyed(rows, group.keys), table)
     lives = _lives(rows, group.keys, spans, table)
-    if table.has_counter:
+    if table.cpu is not None and table.cpu.unit == CPU_COUNTER:
         rows = rows.with_columns(cpu=_rates(rows))
     if table.ready is None and table.lives.ready_after_ms is None and table.cpu is not None:
         at_once = pl.col("ready") == pl.col("created") - AFTER_MS  # (no object says otherwise)
@@ -110,10 +138,15 @@ def import_pods(group: Keyed, spans: pl.DataFrame, table: TableMap, add: Add) ->
     )
     add("pods", pods_table(lives, table))
     found = rows.unique([KEY, "life"]).select(KEY, "uid", "created")
-    names = group.keys.select("cluster", "namespace", "target", "container")
-    containers = Keyed(found, names).named().drop(KEY)
+    container_keys = group.keys.select("cluster", "namespace", "target", "container")
+    containers = Keyed(found, container_keys).named().drop(KEY)
     rows = Keyed(rows, group.keys.drop("uid")).named()
-    add("pod_requests", _requests(rows, containers, table))
+    changes, names = None, requested_names(table)
+    if names:
+        keys = ["cluster", "uid", "container"]
+        changes = changed_rows(rows.select(*keys, "ts", *names), keys, names)
+        changes = changes.with_columns(pl.col(names).round(0))
+    add("pod_requests", requests_table(containers, changes, table))
     add("pod_states", states_table(lives) if table.ready is None else _states(rows, lives))
     samples = 0
     for name, frame in (*sample_tables(rows, table), *shared_tables(rows, table)):
@@ -167,24 +200,19 @@ def _with_lives(group: Keyed, table: TableMap) -> pl.DataFrame:
     """
     pods, owner = number_rows(group.keys.select(*_POD, "uid"))
     rows = group.rows.with_columns(owner.gather(group.rows[KEY]).alias(_OWNER))
-    life = _life_numbers(rows, pods, table)
+    life, gap_ms = pl.repeat(0, rows.height, dtype=pl.Int64(), eager=True), table.lives.gap_ms
+    if gap_ms is not None:
+        keys = [_OWNER, "ts"]
+        times = rows.select(keys).unique().sort(keys)
+        nameless = (pods["uid"] == "").gather(times[_OWNER])
+        # (a series has the length of the frame, which an expression over groups must not mix in)
+        silent = (pl.col("ts").diff().over(_OWNER) > gap_ms).fill_null(value=False)
+        times = times.with_columns(silent=silent & nameless)
+        lives = times.select(*keys, life=pl.col("silent").cast(pl.Int64).cum_sum().over(_OWNER))
+        life = rows.join(lives, on=keys, how="left", maintain_order="left")["life"]
     if table.beside is not None:
         life = table.beside.split_lives(Keyed(rows, group.keys).named(), life)
     return rows.with_columns(life=life)
-
-
-def _life_numbers(rows: pl.DataFrame, pods: pl.DataFrame, table: TableMap) -> pl.Series:
-    gap_ms = table.lives.gap_ms
-    if gap_ms is None:
-        return pl.repeat(0, rows.height, dtype=pl.Int64(), eager=True)
-    keys = [_OWNER, "ts"]
-    times = rows.select(keys).unique().sort(keys)
-    nameless = (pods["uid"] == "").gather(times[_OWNER])
-    # (a series has the length of the frame, which an expression over groups must not mix in)
-    silent = (pl.col("ts").diff().over(_OWNER) > gap_ms).fill_null(value=False)
-    times = times.with_columns(silent=silent & nameless)
-    lives = times.select(*keys, life=pl.col("silent").cast(pl.Int64).cum_sum().over(_OWNER))
-    return rows.join(lives, on=keys, how="left", maintain_order="left")["life"]
 
 
 def _lives(
@@ -236,16 +264,6 @@ def _lives(
     return found if table.beside is None else table.beside.with_pods(found)
 
 
-def _requests(rows: pl.DataFrame, containers: pl.DataFrame, table: TableMap) -> pl.DataFrame:
-    names = requested_names(table)
-    changes = None
-    if names:
-        keys = ["cluster", "uid", "container"]
-        changes = changed_rows(rows.select(*keys, "ts", *names), keys, names)
-        changes = changes.with_columns(pl.col(names).round(0))
-    return requests_table(containers, changes, table)
-
-
 def _states(rows: pl.DataFrame, lives: pl.DataFrame) -> pl.DataFrame:
     """Return pod_states from a column: Pending until the first value, then its changes."""
     keys = ["cluster", "namespace", "target", "uid"]
@@ -281,63 +299,57 @@ def recorded_sizes(rows: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([changed_rows(whole, place, ["replicas"]), shared])
 
 
-def sample_tables(rows: pl.DataFrame, table: TableMap) -> list[tuple[str, pl.DataFrame]]:
-    """Return pod_metrics and pod_custom_metrics of rows that have their uid."""
+def sample_tables(rows: pl.DataFrame, table: TableMap) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Yield pod_metrics and pod_custom_metrics of rows that have their uid."""
     window = pl.lit(table.window_ms, dtype=pl.Int64)
     if table.window is not None:
         window = pl.col("window").fill_null(window)
-    common = [*POD_KEY[:5]]
-    ts = pl.col("ts").cast(TIME)
     empty = pl.lit(None, dtype=pl.Float64)
     cpu = pl.col("cpu") if table.cpu is not None else empty
     memory = pl.col("memory") if table.memory is not None else empty
-    found = []
     used = _where(rows, cpu.is_not_null() | memory.is_not_null())
     if not used.is_empty():
-        frame = used.select(
-            *common,
-            "container",
-            ts.alias("ts"),
-            window.alias("window_ms"),
-            whole(cpu, table.rounding["cpu"]).alias("cpu_milli"),
-            whole(memory, table.rounding["memory"]).alias("memory_bytes"),
-        )
-        found.append(("pod_metrics", frame))
-    for name in table.pods_metrics:
-        part = rows.filter(pl.col(METRIC + name).is_not_null())
-        part = part.unique([*common, "ts"], keep="last", maintain_order=True)
-        if not part.is_empty():
-            frame = part.select(
-                *common,
-                pl.lit(name).alias("metric"),
-                ts.alias("ts"),
+        yield (
+            "pod_metrics",
+            used.select(
+                *(*_SAMPLE, "container"),
+                pl.col("ts").cast(TIME),
                 window.alias("window_ms"),
-                whole(pl.col(METRIC + name), table.rounding["metrics"]).alias("value_milli"),
-            )
-            found.append(("pod_custom_metrics", frame))
-    return found
+                whole(cpu, table.rounding["cpu"]).alias("cpu_milli"),
+                whole(memory, table.rounding["memory"]).alias("memory_bytes"),
+            ),
+        )
+    for name in (name for name, source in table.metrics.items() if not source.kind):
+        found = _metric_rows(rows, name, _SAMPLE, table, window.alias("window_ms"))
+        if not found.is_empty():
+            yield "pod_custom_metrics", found
 
 
-def shared_tables(rows: pl.DataFrame, table: TableMap) -> list[tuple[str, pl.DataFrame]]:
-    """Return external_metrics and object_metrics: of each namespace and time the last value."""
-    place = ["cluster", "namespace"]
-    found = []
+def shared_tables(rows: pl.DataFrame, table: TableMap) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Yield external_metrics and object_metrics: of each namespace and time the last value."""
     for name, source in table.metrics.items():
-        part = rows.filter(pl.col(METRIC + name).is_not_null()) if source.kind else rows.clear()
-        if part.is_empty():
+        if not source.kind:
             continue
         kind, _, described = source.object.partition("/")
         owner = {"series": ""} if source.kind == "External" else {"kind": kind, "name": described}
-        frame = part.unique([*place, "ts"], keep="last", maintain_order=True).select(
-            *place,
-            pl.lit(name).alias("metric"),
-            pl.lit(source.selector).alias("selector"),
-            *(pl.lit(value).alias(column) for column, value in owner.items()),
-            pl.col("ts").cast(TIME),
-            whole(pl.col(METRIC + name), table.rounding["metrics"]).alias("value_milli"),
-        )
-        found.append((f"{source.kind.lower()}_metrics", frame))
-    return found
+        more = (pl.lit(v).alias(n) for n, v in {"selector": source.selector, **owner}.items())
+        found = _metric_rows(rows, name, ["cluster", "namespace"], table, *more)
+        if not found.is_empty():
+            yield f"{source.kind.lower()}_metrics", found
+
+
+def _metric_rows(
+    rows: pl.DataFrame, name: str, place: Sequence[str], table: TableMap, *more: pl.Expr
+) -> pl.DataFrame:
+    """Return the rows of a metric with more columns: of each place and time the last value."""
+    found = rows.filter(pl.col(METRIC + name).is_not_null())
+    return found.unique([*place, "ts"], keep="last", maintain_order=True).select(
+        *place,
+        pl.lit(name).alias("metric"),
+        pl.col("ts").cast(TIME),
+        whole(pl.col(METRIC + name), table.rounding["metrics"]).alias("value_milli"),
+        *more,
+    )
 
 
 def _where(rows: pl.DataFrame, condition: pl.Expr) -> pl.DataFrame:

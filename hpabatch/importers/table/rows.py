@@ -410,7 +410,11 @@ def time_ms(raw: pl.Series, source: TimeSource, where: str) -> pl.Series:
     """
     at = f"{where}: column of columns.time"
     if isinstance(raw.dtype, pl.Datetime):
-        return _of_datetimes(raw, source, at)
+        if source.unit in TIME_PER_MS or source.unit == TEXT_TIME:
+            raise HistoryError(f"{at} holds times already: drop columns.time.unit {source.unit!r}")
+        if raw.dtype.time_zone is None:
+            return _in_zone(raw, source, at)
+        return raw.to_physical() // _MILLI[raw.dtype.time_unit]
     if raw.dtype == pl.String():
         # A time stands in a row of each pod, and its text takes longer to read than all the rest.
         texts = raw.drop_nulls().unique(maintain_order=True)
@@ -437,15 +441,6 @@ def time_ms(raw: pl.Series, source: TimeSource, where: str) -> pl.Series:
     if source.format is not None:
         return _by_format(raw, source, at)
     return _of_texts(raw, source, at)
-
-
-def _of_datetimes(raw: pl.Series, source: TimeSource, at: str) -> pl.Series:
-    assert isinstance(raw.dtype, pl.Datetime)
-    if source.unit in TIME_PER_MS or source.unit == TEXT_TIME:
-        raise HistoryError(f"{at} holds times already: drop columns.time.unit {source.unit!r}")
-    if raw.dtype.time_zone is None:
-        return _in_zone(raw, source, at)
-    return raw.to_physical() // _MILLI[raw.dtype.time_unit]
 
 
 def _of_numbers(raw: pl.Series, per_ms: float, at: str) -> pl.Series:

@@ -58,7 +58,6 @@ from hpabatch.importers.table.spill import GROUP_ROWS, Keyed, Spill, ahead, read
 from hpabatch.importers.table.strict import (
     check_entries,
     check_metrics,
-    lacking_requests,
     told_lacking,
 )
 from hpabatch.importers.table.workloads import import_workloads, unsized_rows
@@ -123,11 +122,6 @@ class TableInput:
     parts: tuple[TableFile, ...]
     digest: str
 
-    @property
-    def paths(self) -> list[Path]:
-        """The files, each once."""
-        return list(dict.fromkeys(part.path for part in self.parts))
-
 
 def open_input(request: TableRequest) -> TableInput:
     """Return the input that a request names: the same one, under other folders, has one digest.
@@ -177,27 +171,24 @@ def import_table(
     found = open_input(request)
     if request.out is None:
         with tempfile.TemporaryDirectory(prefix="hpabatch-import-", dir=temporary_root()) as name:
-            job = _Job(found, Path(name), Sink(None), progress)
-            return job.run(request.strict, group_rows)
+            return _Job(found, Path(name), Sink(None), progress).run(request, group_rows)
     from hpabatch.history.store.append import open_writer
 
     folder = work_folder(request.out, found.digest[:16], request.work)
     store = open_writer(request.out, begin=False)
     with locked(folder, store):
-        job = _Job(found, folder, Sink(store), progress)
+        sink = Sink(store)
         if found.table.hpas.given or found.table.beside is not None:
             # A store whose HPAs cannot be read is refused before the reading, which may take hours.
-            job.sink.stored("hpas")
-        if job.sink.has_part(f"{job.name}/end"):
-            told = "these files were imported with this map before: nothing was written"
-            result = job.result((told,))
-        else:
-            result = job.run(request.strict, group_rows, request.replace)
+            sink.stored("hpas")
+        result = _Job(found, folder, sink, progress).run(request, group_rows)
         shutil.rmtree(folder, ignore_errors=True)
     return result
 
 
 class _Job:
+    """One import: its input, where its rows go, and what is told of them."""
+
     def __init__(self, found: TableInput, folder: Path, sink: Sink, progress: Progress) -> None:
         self.found = found
         self.table = found.table
@@ -207,57 +198,40 @@ class _Job:
         self.progress = progress
         self.figures = Figures()
         self.told = Disagreements()
-        self.workloads = self.spans = pl.DataFrame()
         self.resumed = 0
 
-    def result(self, warnings: tuple[str, ...], **figures: Any) -> ImportResult:
-        """Return a result with what the map and the files say of themselves."""
-        files, understood = tuple(map(str, self.found.paths)), tuple(self.table.describe())
-        return ImportResult(files, self.table.assumed, understood, warnings, **figures)
-
-    def run(self, strict: bool, group_rows: int, replace: bool = False) -> ImportResult:
+    def run(self, request: TableRequest, group_rows: int) -> ImportResult:
         """Read, write and tell."""
-        spill, unmatched = self._read(group_rows)
-        unmatched += check_entries(self.table, spill)
-        self._refuse_faults(spill, strict)
-        claim_rows(self.sink, self.name, spill.workloads, replace)
-        self.workloads = with_next(self.sink, self.name, spill.workloads)
-        self.spans = wider_spans(self.sink, self.name, spill.spans)
-        lives, sizes = [], []
-        # The next group is read while one is written.
-        for number, rows in enumerate(ahead(spill.read_group, range(spill.groups), 1)):
-            result = self._group(number, rows)
-            self.figures.add(result.figures)
-            self.told.merge(result.figures.told)
-            lives.append(result.lives)
-            sizes.append(result.sizes)
-            done = (number + 1) / spill.groups
-            self.progress(
-                f"writing: {counted(self.figures.samples, 'sample')}",
-                READ_SHARE + (1 - READ_SHARE) * done,
-            )
-        workloads, unused = self._finish(pl.concat(lives), pl.concat(sizes), spill)
-        warnings = self.figures.doubts() + unmatched + unused + self.told.summary()
+        if self.sink.has_part(f"{self.name}/end"):
+            told = "these files were imported with this map before: nothing was written"
+            return self._result((told,))
+        spill, warnings = self._read(group_rows)
+        warnings += check_entries(self.table, spill)
+        if request.strict:
+            self._refuse_faults(spill)
+        claim_rows(self.sink, self.name, spill.workloads, request.replace)
+        lives, sizes = self._write(spill)
+        workloads, more = self._finish(lives, sizes, spill)
+        warnings = self.figures.doubts(self.table) + warnings + more + self.told.summary()
         if self.figures.conflicts:
-            warnings.append(
-                f"{counted(self.figures.conflicts, 'value')}: {_CONFLICT}: the last one counts"
-            )
-        dropped = Counter(spill.tally.dropped) + Counter({_UNSIZED: self.figures.unsized})
-        fit = spill.tally.read - spill.tally.excluded
-        left_out = sum(dropped.values())
+            conflicts = counted(self.figures.conflicts, "value")
+            warnings.append(f"{conflicts}: {_CONFLICT}: the last one counts")
+        if self.figures.duplicates:
+            repeated = counted(self.figures.duplicates, "row")
+            warnings.append(f"{repeated} with the key of a later row: the last one counts")
+        tally = spill.tally
+        dropped = Counter(tally.dropped) + Counter({_UNSIZED: self.figures.unsized})
+        left_out, fit = dropped.total(), tally.read - tally.excluded
         if left_out > _MUCH * fit:
             warnings.insert(
                 0,
                 f"{left_out:,} of {counted(fit, 'row')} ({left_out / fit:.0%}) are left out, for "
                 "the reasons below: check the map and the first of these rows",
             )
-        if self.figures.duplicates:
-            repeated = counted(self.figures.duplicates, "row")
-            warnings.append(f"{repeated} with the key of a later row: the last one counts")
-        return self.result(
+        return self._result(
             tuple(warnings),
-            rows_read=spill.tally.read,
-            rows_excluded=spill.tally.excluded,
+            rows_read=tally.read,
+            rows_excluded=tally.excluded,
             dropped=dict(sorted(dropped.items())),
             duplicates=self.figures.duplicates,
             written=dict(self.figures.written),
@@ -265,8 +239,14 @@ class _Job:
             resumed=self.resumed,
             first=self.sink.first,
             details=tuple(self.told.details()),
-            places=spill.tally.places(),
+            places=tally.places(),
         )
+
+    def _result(self, warnings: tuple[str, ...], **figures: Any) -> ImportResult:
+        """Return a result with what the map and the files say of themselves."""
+        files = tuple(dict.fromkeys(str(part.path) for part in self.found.parts))
+        understood = tuple(self.table.describe())
+        return ImportResult(files, self.table.assumed, understood, warnings, **figures)
 
     def _read(self, group_rows: int) -> tuple[Spill, list[str]]:
         """Return the clean rows, and a warning of metrics that no row has."""
@@ -284,22 +264,20 @@ class _Job:
             self.progress(f"reading: {rows:,} of {about}{total:,} rows, {rate:,.0f} rows/s", share)
 
         spill = read_spill(parts, self.table, self.folder, group_rows, tell)
-        unmatched = check_metrics(self.table, parts, spill.tally)
-        if not spill.rows:
-            nothing = "no row fulfils `where`"
-            if self.table.pivot is not None:
-                nothing = "no row has a metric of the map"
-            reasons = "; ".join(dropped_lines(spill.tally.dropped, spill.tally.places()))
-            reasons = reasons or nothing
-            what = f"none of {counted(spill.tally.read, 'row')} is left: {reasons}"
-            if not spill.tally.read:
-                what = "the input has no rows"
-            raise RefusedError(f"{what}; nothing is written")
-        return spill, unmatched
+        unmatched, tally = check_metrics(self.table, parts, spill.tally), spill.tally
+        if spill.rows:
+            return spill, unmatched
+        reasons = "; ".join(dropped_lines(tally.dropped, tally.places()))
+        if self.table.pivot is not None:
+            reasons = reasons or "no row has a metric of the map"
+        what = (
+            f"none of {counted(tally.read, 'row')} is left: {reasons or 'no row fulfils `where`'}"
+        )
+        if not tally.read:
+            what = "the input has no rows"
+        raise RefusedError(f"{what}; nothing is written")
 
-    def _refuse_faults(self, spill: Spill, strict: bool) -> None:
-        if not strict:
-            return
+    def _refuse_faults(self, spill: Spill) -> None:
         faults = Counter(spill.tally.dropped)
         for number in range(spill.groups):
             group = spill.read_group(number)
@@ -309,22 +287,40 @@ class _Job:
             faults[_CONFLICT] += metric_conflicts(single, self.table)
             if self.table.level is Level.workload:
                 faults[_UNSIZED] += unsized_rows(single)
-        if sum(faults.values()):
+        if faults.total():
             reasons = [f"{count:,} {reason}" for reason, count in faults.most_common() if count]
             raise RefusedError(
-                f"{sum(faults.values()):,} of {counted(spill.tally.read, 'row')} faulty and "
+                f"{faults.total():,} of {counted(spill.tally.read, 'row')} faulty and "
                 f"--strict is on: {', '.join(reasons)}; nothing is written"
             )
 
-    def _group(self, number: int, rows: Keyed) -> GroupResult:
-        """Write a group; one that an earlier run wrote is computed again, to nowhere."""
-        part = f"{self.name}/{number:05d}"
-        if self.sink.has_part(part):
-            self.resumed += 1
-            return import_group(rows, self.spans, self.table, Sink(None), part)
-        held = while_unreplaced(self.name)
-        joined = partial(joined_pods, self.sink, workloads=self.workloads)
-        return import_group(rows, self.spans, self.table, self.sink, part, held, joined)
+    def _write(self, spill: Spill) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Write all groups; return their lives and sizes.
+
+        A group that an earlier run wrote is computed again, to nowhere.
+        """
+        workloads = with_next(self.sink, self.name, spill.workloads)
+        spans = wider_spans(self.sink, self.name, spill.spans)
+        lives, sizes = [], []
+        # The next group is read while one is written.
+        for number, rows in enumerate(ahead(spill.read_group, range(spill.groups), 1)):
+            part = f"{self.name}/{number:05d}"
+            if self.sink.has_part(part):
+                self.resumed += 1
+                result = import_group(rows, spans, self.table, Sink(None), part)
+            else:
+                held = while_unreplaced(self.name)
+                joined = partial(joined_pods, self.sink, workloads=workloads)
+                result = import_group(rows, spans, self.table, self.sink, part, held, joined)
+            self.figures.add(result.figures)
+            self.told.merge(result.figures.told)
+            lives.append(result.lives)
+            sizes.append(result.sizes)
+            self.progress(
+                f"writing: {counted(self.figures.samples, 'sample')}",
+                READ_SHARE + (1 - READ_SHARE) * (number + 1) / spill.groups,
+            )
+        return pl.concat(lives), pl.concat(sizes)
 
     def _finish(
         self, lives: pl.DataFrame, sizes: pl.DataFrame, spill: Spill
@@ -358,7 +354,7 @@ class _Job:
             if self.table.guessed:
                 guesses = guesses_provenance(spill.workloads, self.table.guessed, beside)
                 self.sink.add("provenance", guesses)
-        self.figures.add(Figures(written=dict(written)))
+        self.figures.add(Figures(written=Counter(written)))
         return summarize_workloads(lives, changes, named), unused
 
 
@@ -379,18 +375,12 @@ def import_group(
     seen = Figures()
 
     def add(name: str, frame: pl.DataFrame) -> None:
-        if name == "pod_requests":
-            seen.lacking |= lacking_requests(frame)
-        elif name == "pod_metrics":
-            largest = (frame["cpu_milli"].max(), frame["memory_bytes"].max())
-            cpu, memory = (value if isinstance(value, int) else 0 for value in largest)
-            seen.cpu_milli = max(seen.cpu_milli, cpu)
-            seen.memory_bytes = max(seen.memory_bytes, memory)
+        seen.see(name, frame)
         sink.add(name, joined(frame) if name == "pods" else frame)
 
     with sink.part(part, amend) as written:
         result = importer(rows, spans, table, add)
         result.figures.add(seen)
         result.figures.told = {} if table.beside is None else table.beside.told.take()
-    result.figures.written = dict(written)
+    result.figures.written = Counter(written)
     return result

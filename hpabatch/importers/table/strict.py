@@ -25,12 +25,13 @@ from hpabatch.inputs.documents import MistakesError, show
 from hpabatch.model.printable import counted
 from hpabatch.model.suggestions import did_you_mean, near_path
 
-Lacking = frozenset[tuple[str, str, str, str, str]]
-"""Cluster, namespace, workload, container and resource of containers without a request."""
+Containers = frozenset[tuple[str, ...]]
+"""Cluster, namespace, workload, container and resource."""
 
 _MOST_CANDIDATES: Final = 5000
 _MOST_COMPARED: Final = 200
 _NAMED: Final = 3
+_FORMS: Final = ("a workload", "a namespace/workload", "a namespace/workload/container")
 _SHOWN_METRICS: Final = 12
 
 
@@ -40,12 +41,23 @@ def check_entries(table: TableMap, spill: Spill) -> list[str]:
     Raises:
         MistakesError: an entry matches nothing, but nearly.
     """
-    entries = _entries(table)
+    entries = [
+        (f"{kind}.{resource}.workloads", key)
+        for kind, amounts in (("requests", table.requests), ("limits", table.limits))
+        for resource, amount in amounts.items()
+        for key in amount.listed
+    ]
+    entries += [("hpas.workloads", key) for key in table.hpas.exceptions]
     if not entries:
         return []
-    deep = any(key.count("/") == 2 for _, key in entries)
-    names = _names(table, spill, deep)
-    there = _known_to_objects(table)
+    names = _names(table, spill, deep=any(key.count("/") == 2 for _, key in entries))
+    there: set[str] = set()
+    # What the objects know beside the table is right, and has no data today.
+    for place in () if table.beside is None else table.beside.objects.workloads:
+        namespace, _, name = place
+        there.update((name, f"{namespace}/{name}"))
+        containers = table.beside.requests.of_workload(place) if table.beside else ()
+        there.update(f"{namespace}/{name}/{row.container}" for row in containers)
     unmatched = [(path, key) for path, key in entries if key not in names and key not in there]
     # A name that has an entry of its own in a section is not what another entry of it means.
     free = {
@@ -53,8 +65,9 @@ def check_entries(table: TableMap, spill: Spill) -> list[str]:
         for path in {path for path, _ in unmatched}
     }
     mistakes = [
-        f"expected {_form(key)} of the table, got {show(key)} (map {table.path}: {path}){hint}, or "
-        "say `partial: true` in the map if it is right and not in this table"
+        f"expected {_FORMS[min(key.count('/'), 2)]} of the table, got {show(key)} "
+        f"(map {table.path}: {path}){hint}, or say `partial: true` in the map if it is right and "
+        "not in this table"
         for path, key in unmatched[:_MOST_COMPARED]
         if (hint := near_path(key, free[path]))
     ]
@@ -95,18 +108,7 @@ def check_metrics(table: TableMap, files: Iterable[TableFile], tally: Tally) -> 
     )
 
 
-def _entries(table: TableMap) -> list[tuple[str, str]]:
-    """Return where in the map something is said of a workload, and the workload."""
-    found = [
-        (f"{kind}.{resource}.workloads", key)
-        for kind, amounts in (("requests", table.requests), ("limits", table.limits))
-        for resource, amount in amounts.items()
-        for key in amount.listed
-    ]
-    return found + [("hpas.workloads", key) for key in table.hpas.exceptions]
-
-
-def _names(table: TableMap, spill: Spill, deep: bool) -> set[str]:
+def _names(table: TableMap, spill: Spill, *, deep: bool) -> set[str]:
     """Return all that an entry can match: `workload`, `namespace/workload` and, `deep`, more."""
     found: set[str] = set()
     for namespace, workload in spill.workloads.select("namespace", "target").unique().rows():
@@ -128,38 +130,33 @@ def _names(table: TableMap, spill: Spill, deep: bool) -> set[str]:
     return found | {"/".join(row) for row in rows}
 
 
-def _known_to_objects(table: TableMap) -> set[str]:
-    """Return what the objects know beside the table: it is right, and has no data today."""
-    found: set[str] = set()
-    if table.beside is None:
-        return found
-    for namespace, kind, name in table.beside.objects.workloads:
-        found.update((name, f"{namespace}/{name}"))
-        for row in table.beside.requests.of_workload((namespace, kind, name)):
-            found.add(f"{namespace}/{name}/{row.container}")
-    return found
-
-
-def _form(key: str) -> str:
-    return ("a workload", "a namespace/workload", "a namespace/workload/container")[
-        min(key.count("/"), 2)
-    ]
-
-
-def lacking_requests(requests: pl.DataFrame) -> Lacking:
+def lacking_requests(requests: pl.DataFrame) -> Containers:
     """Return the containers of `pod_requests` whose pods' utilization cannot be computed.
 
     Where the pod as a whole has a request, that one counts.
     """
-    found: set[tuple[str, str, str, str, str]] = set()
+    found: set[tuple[str, ...]] = set()
     running = requests.filter(pl.col("kind").is_in(["app", "sidecar"]))
     for resource in ("cpu", "memory"):
         amount = pl.col(f"{resource}_milli")
         whole = requests.filter((pl.col("kind") == "pod") & amount.is_not_null())
         bare = running.filter(amount.is_null()).join(whole, on=["cluster", "uid"], how="anti")
-        names = bare.select("cluster", "namespace", "target", "container").unique()
-        found.update((*row, resource) for row in names.rows())
+        found |= _containers(bare, resource)
     return frozenset(found)
+
+
+def above_limits(requests: pl.DataFrame) -> Containers:
+    """Return the containers of `pod_requests` with a request above its limit."""
+    found: set[tuple[str, ...]] = set()
+    for resource in ("cpu", "memory"):
+        above = pl.col(f"{resource}_milli") > pl.col(f"{resource}_limit_milli")
+        found |= _containers(requests.filter(above), resource)
+    return frozenset(found)
+
+
+def _containers(rows: pl.DataFrame, resource: str) -> set[tuple[str, ...]]:
+    names = rows.select("cluster", "namespace", "target", "container").unique()
+    return {(*row, resource) for row in names.rows()}
 
 
 def told_lacking(
@@ -179,10 +176,17 @@ def told_lacking(
                 name = min(without) if container is None else container
                 shown = found.setdefault(measured, {})
                 shown.setdefault(f"{namespace}/{target}", f"{namespace}/{target}/{name}")
-    return [
-        _lack(resource, sorted(names.values()), has_objects)
-        for resource, names in sorted(found.items())
-    ]
+    more = "" if has_objects else ", or give the cluster's objects with --objects"
+    told = []
+    for resource, shown in sorted(found.items()):
+        names = sorted(shown.values())
+        first = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+        told.append(
+            f"{counted(len(names), 'workload')} {'has' if len(names) == 1 else 'have'} no "
+            f"{resource} request under a utilization target, so the HPA cannot decide by it "
+            f"({first}): say requests.{resource} in the map{more}"
+        )
+    return told
 
 
 def _utilizations(spec: dict[str, object]) -> Iterable[tuple[str, str | None]]:
@@ -193,14 +197,3 @@ def _utilizations(spec: dict[str, object]) -> Iterable[tuple[str, str | None]]:
             source = metric.get(key) or {}
             if (source.get("target") or {}).get("type") == "Utilization":
                 yield source["name"], source.get("container")
-
-
-def _lack(resource: str, names: list[str], has_objects: bool) -> str:
-    shown = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
-    more = "" if has_objects else ", or give the cluster's objects with --objects"
-    verb = "has" if len(names) == 1 else "have"
-    what = f"{counted(len(names), 'workload')} {verb}"
-    return (
-        f"{what} no {resource} request under a utilization target, so the HPA cannot decide by it "
-        f"({shown}): say requests.{resource} in the map" + more
-    )

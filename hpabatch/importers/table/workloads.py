@@ -147,25 +147,20 @@ def _batches(
     """
     ts = part["ts"].to_numpy()
     begin = np.searchsorted(ts, [max(life.ready, life.created) for life in found])
-    ends = [ts[-1] + 1 if life.deleted is None else life.deleted - AFTER_MS for life in found]
-    length = np.maximum(np.searchsorted(ts, ends) - begin, 0)
+    last = [ts[-1] + 1 if life.deleted is None else life.deleted - AFTER_MS for life in found]
+    length = np.maximum(np.searchsorted(ts, last) - begin, 0)
     change = np.bincount(begin, minlength=ts.size + 1)
     change -= np.bincount(begin + length, minlength=ts.size + 1)
     sampled = pl.Series(np.cumsum(change)[:-1])
     pods = frame.select("pod", "uid").with_columns(slot=pl.Series([life.slot for life in found]))
-    for pod, row in _pieces(begin, length):
-        rows = part[row].with_columns(*pods[pod].get_columns(), sampled=sampled[row])
-        yield rows.with_columns(_shares(table)).drop("slot", "sampled")
-
-
-def _pieces(begin: np.ndarray, length: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield (pod, row) pairs of all pods' rows, BATCH_ROWS at a time."""
     ends = np.cumsum(length)
     total = int(ends[-1]) if ends.size else 0
     for low in range(0, total, BATCH_ROWS):
         number = np.arange(low, min(low + BATCH_ROWS, total))
         pod = np.searchsorted(ends, number, side="right")
-        yield pod, begin[pod] + number - (ends - length)[pod]
+        row = begin[pod] + number - (ends - length)[pod]
+        rows = part[row].with_columns(*pods[pod].get_columns(), sampled=sampled[row])
+        yield rows.with_columns(_shares(table)).drop("slot", "sampled")
 
 
 def _shares(table: TableMap) -> list[pl.Expr]:

@@ -310,6 +310,29 @@ def test_usage_that_no_container_has_is_doubted(tmp_path: Path) -> None:
     assert "one sample uses 5000000 cores: is columns.cpu.unit right?" in result.warnings
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            {"columns": {"cpu": {"unit": "millicores"}}},
+            "no sample uses more than 1m of cpu: is columns.cpu.unit right? (Values such as 0.25 "
+            "are cores)",
+        ),
+        (
+            {"requests": {"cpu": "1"}},
+            "the cpu request of shop/cart/app is above its limit, which Kubernetes refuses: check "
+            "requests and limits",
+        ),
+        ({"requests": {"cpu": "500m", "memory": "1Gi"}}, ""),
+    ],
+)
+def test_units_and_requests_that_cannot_be_meant_are_doubted(
+    tmp_path: Path, said: dict[str, Any], told: str
+) -> None:
+    result, _ = run_import(tmp_path, merged(POD_MAP, said), HEAD + ROW)
+    assert result.warnings == ((told,) if told else ())
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_random_damage_is_a_sentence_or_a_count(tmp_path: Path, seed: int) -> None:
     import random

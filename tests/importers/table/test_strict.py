@@ -114,13 +114,6 @@ def test_an_unknown_key_is_told_as_such_and_not_as_a_missing_one(
     assert "got nothing" not in text
 
 
-def test_a_rounding_of_nothing_is_refused(tmp_path: Path) -> None:
-    from hpabatch.importers.table.decode import read_map
-
-    with pytest.raises(UsageError, match=r"expected columns\.metrics, got none"):
-        read_map(write_map(tmp_path, merged(POD_MAP, {"rounding": {"metrics": "up"}})))
-
-
 def test_workloads_without_a_request_under_a_utilization_target_are_named_once(
     tmp_path: Path,
 ) -> None:

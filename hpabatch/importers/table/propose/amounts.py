@@ -11,6 +11,7 @@ import polars as pl
 from hpabatch.history.checks import YEAR_2000_MS, YEAR_2100_MS
 from hpabatch.importers.common.rows import CPU_COUNTER, MEMORY_BYTES, QUANTITY, TIME_PER_MS
 from hpabatch.importers.table.propose.sample import MOSTLY, NUMBERS, Column, Kind, Role, mean
+from hpabatch.importers.table.propose.text import Entry, flow, scalar
 
 _TIME: Final = Role((
     "time", "ts", "timestamp", "datetime", "date_time", "at", "sample_time", "collected_at",
@@ -50,31 +51,23 @@ _UNITS: Final = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns
 _ZONE: Final = "the times are UTC; if they are local, name the zone, as in Europe/Berlin"
 
 
-@dataclass(frozen=True, slots=True)
-class TimeGuess:
-    """The time of a row: extra keys of `columns.time`, and what is said about them."""
-
-    column: Column
-    unit: str = ""
-    zone: str = ""
-    format: str = ""
-    told: str = ""
-    assumed: str = ""
-    start: str = ""
-
-    def shown(self) -> str:
-        """Return an example and its notation, as far as it is known."""
-        example = self.column.examples(1)[0]
-        return f"{example!r} ({self.told})" if self.told else repr(example)
+Time = tuple[Column, Entry]
+"""The column of times, and what a map says of it."""
 
 
-def find_time(columns: Sequence[Column]) -> TimeGuess | None:
+def _time(column: Column, told: str = "", assumed: str = "", **more: str) -> Time:
+    name = scalar(column.name)
+    value = flow(column=name, **more) if any(more.values()) else name
+    return column, Entry(value, told, assumed)
+
+
+def find_time(columns: Sequence[Column]) -> Time | None:
     """Return the time column: by its name if its values are times, else by its values alone."""
     guesses = (_read(column) for column in sorted(columns, key=_rank))
     return next((guess for guess in guesses if guess is not None), None)
 
 
-def find_relative(columns: Sequence[Column], start: str) -> TimeGuess | None:
+def find_relative(columns: Sequence[Column], start: str) -> Time | None:
     """Return the first column of numbers since a start, by its name; seconds where it says none."""
     for column in columns:
         words = set(column.words)
@@ -83,33 +76,32 @@ def find_relative(columns: Sequence[Column], start: str) -> TimeGuess | None:
             continue
         if not words <= _SINCE.union(*said.values()):
             continue
-        if column.kind is not Kind.number or column.quantile(0.0) < 0:
-            continue
-        unit = next(iter(said), "s")
-        told = f"{_UNITS[unit]} since the start"
-        assumed = "" if said else f"{told}, as the column's name says no unit"
-        return TimeGuess(column, unit, told="" if assumed else told, assumed=assumed, start=start)
-    return None
-
-
-def find_dates(columns: Sequence[Column]) -> Column | None:
-    """Return the first column, likely names before others, of dates without a time of day."""
-    for column in sorted(columns, key=_rank):
-        known = column.values.drop_nulls()
-        is_text = known.dtype == pl.String()
-        if is_text and mean(known.str.strip_chars().str.contains(_DATE)) >= MOSTLY:
-            return column
-        if known.dtype == pl.Date() and len(known):
-            return column
+        if column.kind is Kind.number and column.quantile(0.0) >= 0:
+            unit = next(iter(said), "s")
+            told = f"{_UNITS[unit]} since the start"
+            if said:
+                return _time(column, told, unit=unit, start=scalar(start))
+            assumed = f"{told}, as the column's name says no unit"
+            return _time(column, "", assumed, unit=unit, start=scalar(start))
     return None
 
 
 def find_unread(columns: Sequence[Column]) -> Column | None:
-    """Return the column that most likely holds times, in a notation that is not known."""
+    """Return the column that most likely holds times, in a notation that is not known.
+
+    Dates without a time of day are no times.
+    """
     texts = [c for c in columns if c.kind is Kind.text]
     clocks = [c for c in texts if c.share(_CLOCK) >= MOSTLY]
+    dates = [c for c in sorted(columns, key=_rank) if _are_dates(c.values.drop_nulls())]
     hinted = [c for c in texts if c.key in _TIME.names or c.has("time", "timestamp")]
-    return next(iter((*clocks, *hinted)), None)
+    return next(iter((*clocks, *dates, *hinted)), None)
+
+
+def _are_dates(known: pl.Series) -> bool:
+    if known.dtype == pl.String():
+        return mean(known.str.strip_chars().str.contains(_DATE)) >= MOSTLY
+    return known.dtype == pl.Date() and len(known) > 0
 
 
 def _rank(column: Column) -> tuple[bool, bool, int]:
@@ -117,40 +109,29 @@ def _rank(column: Column) -> tuple[bool, bool, int]:
     return rank is None, not column.has(*_HINTS), rank or 0
 
 
-def _read(column: Column) -> TimeGuess | None:
-    is_likely = column.has(*_HINTS) or column.key in _TIME.names
-    if column.kind is Kind.time:
-        return _of_type(column)
-    if column.kind is Kind.number and is_likely:
-        known = column.numbers.drop_nulls()
+def _read(column: Column) -> Time | None:
+    """Return a column as times, None of one that holds others or none."""
+    dtype, known = column.values.dtype, column.values.drop_nulls()
+    if isinstance(dtype, pl.Datetime):
+        if dtype.time_zone is not None:
+            return _time(column, "timestamps with a time zone")
+        return _time(column, "timestamps without a time zone", _ZONE, zone="UTC")
+    if column.kind is Kind.number and (column.has(*_HINTS) or column.key in _TIME.names):
+        numbers = column.numbers.drop_nulls()
         for unit, per_ms in TIME_PER_MS.items():
-            if mean((known / per_ms).is_between(YEAR_2000_MS, YEAR_2100_MS)) >= MOSTLY:
-                return TimeGuess(column, unit, told=f"{_UNITS[unit]} since 1970")
+            if mean((numbers / per_ms).is_between(YEAR_2000_MS, YEAR_2100_MS)) >= MOSTLY:
+                return _time(column, f"{_UNITS[unit]} since 1970", unit=unit)
         return None
-    return _of_text(column) if column.kind in (Kind.text, Kind.number) else None
-
-
-def _of_type(column: Column) -> TimeGuess | None:
-    dtype = column.values.dtype
-    if not isinstance(dtype, pl.Datetime):
+    if dtype != pl.String() or column.kind not in (Kind.text, Kind.number):
         return None
-    if dtype.time_zone is not None:
-        return TimeGuess(column, told="timestamps with a time zone")
-    return TimeGuess(column, zone="UTC", told="timestamps without a time zone", assumed=_ZONE)
-
-
-def _of_text(column: Column) -> TimeGuess | None:
-    if column.values.dtype != pl.String():
-        return None
-    known = column.values.drop_nulls()
     texts = known.str.strip_chars()
     iso = texts.str.contains(_ISO)
     if mean(iso) >= MOSTLY:  # (a faulty row says nothing of the others)
         offsets = mean(texts.filter(iso).str.slice(10).str.contains(_OFFSET))
         if offsets == 1:
-            return TimeGuess(column, told="ISO 8601 with an offset")
+            return _time(column, "ISO 8601 with an offset")
         told = "ISO 8601 without an offset" + (" in some rows" if offsets else "")
-        return TimeGuess(column, zone="UTC", told=told, assumed=_ZONE)
+        return _time(column, told, _ZONE, zone="UTC")
     if mean(texts.str.contains(r"^\d{9,20}(\.\d+)?$")) >= MOSTLY and column.kind == Kind.number:
         return None  # numbers, which need a name that says time
     fitting = [form for form in _FORMATS if _fits(texts, form)]
@@ -162,8 +143,7 @@ def _of_text(column: Column) -> TimeGuess | None:
     notes = [_ZONE] if zone and not form.endswith("Z") else []
     if swapped in fitting[1:]:
         notes.insert(0, f"the day stands before the month; else format: '{swapped}'")
-    told = f"such as {known[0]}"
-    return TimeGuess(column, zone=zone, format=form, told=told, assumed="; ".join(notes))
+    return _time(column, f"such as {known[0]}", "; ".join(notes), zone=zone, format=scalar(form))
 
 
 def _fits(texts: pl.Series, form: str) -> bool:
@@ -211,6 +191,19 @@ _UNIT_WORDS: Final = {
         "GB": ("gb", "gigabytes"),
     },
 }
+_MILLICORES: Final = 33.0  # so many cores no container uses
+_LEAST_WHOLE: Final = 5
+_SIZES: Final = {
+    "cpu": (0.99, (
+        (5e6, "nanocores", "microcores"), (2e5, "microcores", "nanocores or millicores"),
+        (_MILLICORES, "millicores", "cores"), (0.0, "cores", "millicores"),
+    )),
+    "memory": (0.5, (
+        (1e6, "bytes", "KiB"), (65536.0, "KiB", "kB or bytes"), (2.0, "MiB", "MB or GiB"),
+        (0.0, "GiB", "GB"),
+    )),
+}  # fmt: skip
+"""By resource: which quantile of the values tells, and from what size on it is of a unit."""
 _LEAST_BYTES: Final = 2**16  # of a container
 _BYTES: Final = 2**45  # of a workload, 32 TiB
 _CORES: Final = 5000  # of a workload
@@ -243,11 +236,6 @@ class Amount:
     statistic: str = ""
     told: str = ""
     assumed: str = ""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """How the unit is known, if anything is to be said of it."""
-        return (self.told,) if self.told else ()
 
 
 def read_amounts(columns: Iterable[Column], series: pl.Series) -> list[Amount]:
@@ -296,7 +284,11 @@ def _unit_of(column: Column, resource: str) -> tuple[str, str, str]:
     named = next((unit for unit, words in _UNIT_WORDS[resource].items() if column.has(*words)), "")
     if named and _is_plausible(column, named):
         return named, f"{named}, by the column's name", ""
-    unit, others = (_cpu_size if resource == "cpu" else _memory_size)(column)
+    share, rows = _SIZES[resource]
+    size = column.quantile(share)
+    if resource == "cpu" and column.whole() and column.quantile(0.5) >= _LEAST_WHOLE:
+        size = max(size, _MILLICORES)
+    _, unit, others = next((row for row in rows if size >= row[0]), rows[-1])
     sizes = f"half of the values are above {column.quantile(0.5):.4g}"
     if named and named != unit:
         return unit, "", f"{unit}, because {sizes}, though the column's name says {named}"
@@ -313,26 +305,6 @@ def _is_plausible(column: Column, unit: str) -> bool:
     if unit == "cores":
         return middle <= _CORES
     return high >= _LEAST_PARTS or column.whole()  # 0.2 millicores: a pod uses more than that
-
-
-def _cpu_size(column: Column) -> tuple[str, str]:
-    high = column.quantile(0.99)
-    if high > 5e6:
-        return "nanocores", "microcores"
-    if high > 2e5:
-        return "microcores", "nanocores or millicores"
-    if high > 32 or (column.whole() and column.quantile(0.5) >= 5):
-        return "millicores", "cores"
-    return "cores", "millicores"
-
-
-def _memory_size(column: Column) -> tuple[str, str]:
-    middle = column.quantile(0.5)
-    if middle >= 1e6:
-        return "bytes", "KiB"
-    if middle >= 65536:
-        return "KiB", "kB or bytes"
-    return ("MiB", "MB or GiB") if middle >= 2 else ("GiB", "GB")
 
 
 def percent_of(column: Column) -> str:

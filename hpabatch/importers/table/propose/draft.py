@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -11,12 +11,9 @@ import polars as pl
 
 from hpabatch.errors import UsageError
 from hpabatch.importers.common.rows import CPU_COUNTER
-from hpabatch.importers.table.map import Unpivot
 from hpabatch.importers.table.propose.amounts import (
     Amount,
-    TimeGuess,
     best,
-    find_dates,
     find_relative,
     find_time,
     find_unread,
@@ -32,7 +29,6 @@ from hpabatch.importers.table.propose.names import (
     find_wide,
     long_metrics,
     name_entries,
-    quoted_column,
     series_ids,
     with_labels,
 )
@@ -45,8 +41,7 @@ from hpabatch.importers.table.propose.sample import (
     profiles,
     words_of,
 )
-from hpabatch.importers.table.propose.text import Draft, Entry, flow, scalar
-from hpabatch.inputs.cluster_objects import ClusterObjects
+from hpabatch.importers.table.propose.text import Draft, flow, quoted_column, scalar
 from hpabatch.inputs.documents import show
 
 _CELLS: Final = 1 << 20
@@ -66,97 +61,98 @@ class Found:
 
     draft: Draft
     names: Names
-    amounts: list[Amount]
+    usage: Mapping[str, Amount]
     metric: str
     stated: Mapping[str, Column]
     failed: str
 
 
-def draft_map(
-    sample: Sample, stem: str, objects: ClusterObjects | None = None, start: str = ""
-) -> Found:
+def draft_map(sample: Sample, stem: str, start: str = "") -> Found:
     """Return a draft without requests and HPAs; `stem` is the name of the file.
 
-    Relative times begin at `start`. Names of `objects` tell what columns are where their own names
-    do not.
+    Relative times begin at `start`.
 
     Raises:
         UsageError: no column holds times, or none holds usage.
     """
-    draft = Draft()
-    comma = has_decimal_commas(sample)
+    draft, comma = Draft(), has_decimal_commas(sample)
     columns = profiles(sample.frame, comma=comma)
     time = find_time(columns)
     if time is not None and start:
+        example = show(time[0].examples(1)[0])
         raise UsageError(
-            f"--start: expected relative times, got {time.shown()} in column {time.column.name}; "
+            f"--start: expected relative times, got {example} in column {time[0].name}; "
             "leave --start out"
         )
-    if time is None and start:
-        time = find_relative(columns, start)
+    time = find_relative(columns, start) if start else time
     if time is None:
         raise UsageError(_without_times(sample, columns))
     if comma:
-        draft.top["format"] = Entry("{decimal: comma}", ("numbers such as 0,35",))
-    wide = find_wide(time.column, columns)
-    if wide is not None:
-        columns = _turned(draft, sample, wide, comma=comma)
-    rest = [column for column in columns if column.name != time.column.name]
-    rest = _with_metrics(draft, rest, comma=comma)
-    names = find_names(list(with_labels(rest)), objects)
+        draft.add("", "format", "{decimal: comma}", "numbers such as 0,35")
+    if (wide := find_wide(time[0], columns)) is not None:
+        told = "a wide table: the columns beside these become rows"
+        keep = f"[{', '.join(map(scalar, wide.keep))}]"
+        pattern = scalar(wide.pattern) if wide.pattern else ""
+        value = flow(keep=keep, name=wide.name, value=wide.value, pattern=pattern)
+        draft.add("", "unpivot", value, told)
+        most = max(64, _CELLS // max(1, sample.frame.width))
+        columns = profiles(wide.apply(sample.frame.head(most)), comma=comma)
+    rest = [column for column in columns if column.name != time[0].name]
+    if (long := long_metrics(rest)) is not None:
+        pivot, metrics = long
+        told = "a long table, a row per metric: the map names metrics as it names columns"
+        value = flow(name=scalar(pivot.name), value=scalar(pivot.value))
+        draft.add("", "pivot", value, told)
+        frame = pl.DataFrame([item.values.alias(item.name) for item in rest])
+        rows = pivot.apply(frame, pivot.metrics(metrics, frame.columns))
+        rest = profiles(rows.drop(pivot.name, pivot.value), comma=comma)
+    names = find_names(list(with_labels(rest)))
     draft.level = names.level
-    draft.columns["time"] = _time_entry(time)
     object_name = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:50].strip("-")
-    draft.columns |= name_entries(names, object_name or "workload")
+    draft.sections["columns"] = {"time": time[1], **name_entries(names, object_name or "workload")}
     container = names.get("container")
     if container is not None and not container.label and "POD" in container.distinct().to_list():
         # cAdvisor's rows of whole pods and of pause containers are left out.
-        condition = f"{quoted_column(container.origin)} <> 'POD'"
-        draft.top["where"] = Entry(scalar(condition), ("without the pods' pause containers",))
+        condition = scalar(f"{quoted_column(container.origin)} <> 'POD'")
+        draft.add("", "where", condition, "without the pods' pause containers")
     stated = stated_settings(rest)
-    amounts = _amounts(rest, names, words_of(stem))
-    amounts += _utilization(rest, amounts, names, stated)
-    chosen = _usage(draft, amounts, names, comma=comma)
+    amounts = _amounts(rest, names, words_of(stem), stated)
+    usage = {r: a for r in ("cpu", "memory") if (a := best(amounts, r)) is not None}
+    for amount in usage.values():
+        _add_usage(draft, amount, names.level, comma=comma)
     if (replicas := names.get("replicas")) is not None:
-        draft.columns["replicas"] = Entry(scalar(replicas.name))
+        draft.add("columns", "replicas", scalar(replicas.name))
         if not replicas.whole():
             assumed = "the sizes are means over time, which are rounded"
-            draft.top["rounding"] = Entry("{replicas: nearest}", assumed=assumed)
-    metric = "" if chosen else _metric(draft, rest, names, sample)
-    _limits(draft, amounts)
-    taken = {*names.used(), *(a.column.name for a in chosen), *(c.name for c in stated.values())}
-    _unused(draft, [column for column in rest if column.name not in taken], metric)
+            draft.add("", "rounding", "{replicas: nearest}", assumed=assumed)
+    metric = "" if usage else _add_metric(draft, rest, names, sample)
+    _add_sizes(draft, amounts)
+    taken = {*names.used(), *(a.column.name for a in usage.values())}
+    taken |= {column.name for column in stated.values()}
+    _tell_unused(draft, [column for column in rest if column.name not in taken], metric)
     failed = next((c for c in rest if c.key == "failed" and len(c.distinct()) == 1), None)
     goal = ""
     if failed is not None and not failed.values.null_count():
         goal = failed.examples(1)[0].removeprefix("<unknown>/")
-    return Found(draft, names, amounts, metric, stated, goal)
+    return Found(draft, names, usage, metric, stated, goal)
 
 
 def _without_times(sample: Sample, columns: Sequence[Column]) -> str:
     """Return what to do about a table of which no column can be read as times."""
-    if differ := _different_times(sample):
-        return differ
     path = sample.file.path
     if (relative := find_relative(columns, "")) is not None:
-        name = relative.column.name
+        name = relative[0].name
         return (
             f"{path}: expected a column of times from 2000 to 2100, got {name}, which counts from "
             f"0; state when {name} was 0, as in --start 2026-10-07T12:00:00Z"
         )
-    if (dates := find_dates(columns)) is not None:
-        return (
-            f"{path}: expected times, got dates without a time of day in column {dates.name}, such "
-            f"as {dates.examples(1)[0]}; export the time of each sample, in one column with its "
-            "date: an HPA decides every 15 s, and a sample a day says nothing of it"
-        )
     if (unread := find_unread(columns)) is not None:
         return (
-            f"{path}: expected times in a known notation, got {show(unread.examples(1)[0])} in "
-            f"column {unread.name}; export ISO 8601 or seconds since 1970, or write the map by "
-            f"hand with columns.time: {{column: {scalar(unread.name)}, format: "
-            "'%Y-%m-%d %H:%M:%S %Z', zone: Europe/Berlin} (%Z only where the name of a zone is "
-            "behind them; docs/import.md)"
+            f"{path}: expected times of day with their date in one known notation, got "
+            f"{show(unread.examples(1)[0])} in column {unread.name}; export ISO 8601 or seconds "
+            f"since 1970, or write the map by hand with columns.time: {{column: "
+            f"{scalar(unread.name)}, format: '%Y-%m-%d %H:%M:%S %Z', zone: Europe/Berlin}} (%Z "
+            "only where the name of a zone is behind them; docs/import.md)"
         )
     shown = ", ".join(column.name for column in columns[:_SHOWN])
     return (
@@ -165,164 +161,84 @@ def _without_times(sample: Sample, columns: Sequence[Column]) -> str:
     )
 
 
-def _different_times(sample: Sample) -> str:
-    """Return what to do where each file has times, in notations that differ; else ""."""
-    found, begin = [], 0
-    for path, rows in sample.parts:
-        time = find_time(profiles(sample.frame.slice(begin, rows)))
-        if time is None:
-            return ""
-        found.append((path.name, time))
-        begin += rows
-    name, first = found[0]
-    for other, time in found[1:]:
-        if (time.unit, time.format, time.zone) != (first.unit, first.format, first.zone):
-            return (
-                f"expected the same notation of time in all files, got {first.shown()} in {name} "
-                f"and {time.shown()} in {other}; import the files of each notation by themselves, "
-                "with a map of their own, into the same --out"
-            )
-    return ""
+def _amounts(
+    columns: Sequence[Column], names: Names, hints: Sequence[str], stated: Mapping[str, Column]
+) -> list[Amount]:
+    """Return the amounts of the table.
 
-
-def _turned(draft: Draft, sample: Sample, wide: Unpivot, *, comma: bool) -> list[Column]:
-    """Add `unpivot` and return the columns of the rows that it gives."""
-    told = "a wide table: the columns beside these become rows"
-    draft.top["unpivot"] = Entry(
-        flow(
-            keep=f"[{', '.join(map(scalar, wide.keep))}]",
-            name=wide.name,
-            value=wide.value,
-            pattern=scalar(wide.pattern) if wide.pattern else "",
-        ),
-        (told,),
-    )
-    most = max(64, _CELLS // max(1, sample.frame.width))
-    return profiles(wide.apply(sample.frame.head(most)), comma=comma)
-
-
-def _with_metrics(draft: Draft, columns: list[Column], *, comma: bool) -> list[Column]:
-    """Add `pivot` for a long table, a row per metric; return its columns and its metrics."""
-    found = long_metrics(columns)
-    if found is None:
-        return columns
-    pivot, metrics = found
-    told = "a long table, a row per metric: the map names metrics as it names columns"
-    draft.top["pivot"] = Entry(flow(name=scalar(pivot.name), value=scalar(pivot.value)), (told,))
-    frame = pl.DataFrame([item.values.alias(item.name) for item in columns])
-    rows = pivot.apply(frame, pivot.metrics(metrics, frame.columns))
-    return profiles(rows.drop(pivot.name, pivot.value), comma=comma)
-
-
-def _time_entry(time: TimeGuess) -> Entry:
-    more = {"unit": time.unit, "zone": time.zone, "format": scalar(time.format),
-            "start": scalar(time.start)}  # fmt: skip
-    more = {key: value for key, value in more.items() if value not in ("", "''")}
-    name = scalar(time.column.name)
-    value = flow(column=name, **more) if more else name
-    return Entry(value, (time.told,) if time.told else (), time.assumed)
-
-
-def _amounts(columns: Sequence[Column], names: Names, hints: Sequence[str]) -> list[Amount]:
-    """Return the amounts of the table; a column called value is read by its size.
-
-    `hints` are words of the file's name; those of a wide table's first series count, too.
+    A column called value is cpu or memory by `hints`, the words of the file's name, by those of a
+    wide table's first series, or by its size. A percentage of a workload beside an HPA's target is
+    of cpu.
     """
     ids = series_ids(columns, len(columns[0].values) if columns else 0)
     left = [column for column in columns if column.name not in names.used()]
     found = read_amounts(left, ids)
-    if any(amount.role == "usage" for amount in found):
-        return found
     texts = [item for c in columns if c.kind is Kind.text for item in c.examples(1)]
     words = {*hints, *(word for item in texts for word in words_of(item.split("{")[0]))}
-    for column in left:
-        if column.words[:1] == (VALUE,) and column.kind in NUMBERS:
-            resource = _resource(column, words)
-            amount = read_amount(column, resource, ids) if resource else None
-            if amount is not None and all(resource != item.resource for item in found):
-                told = f"{resource}, {amount.assumed or amount.told}"
-                found.append(replace(amount, told="", assumed=told))
+    for column in left if all(amount.role != "usage" for amount in found) else ():
+        if column.words[:1] != (VALUE,) or column.kind not in NUMBERS:
+            continue
+        resource, is_small = "", column.quantile(0.99) < 1000 and not column.whole()
+        if words & {"cpu", "cores"}:
+            resource = "cpu"
+        elif words & {"mem", "memory", "rss"} or column.quantile(0.5) >= 1e6:
+            resource = "memory"
+        elif is_small or column.kind is Kind.quantity:
+            resource = "cpu"
+        amount = read_amount(column, resource, ids) if resource else None
+        if amount is not None and all(resource != item.resource for item in found):
+            told = f"{resource}, {amount.assumed or amount.told}"
+            found.append(replace(amount, told="", assumed=told))
+    if names.level == "workload" and "target" in stated and best(found, "cpu") is None:
+        used = [column.name for column in stated.values()]
+        shares = (c for c in left if c.name not in used and c.kind is Kind.number and percent_of(c))
+        for column in shares:
+            told = f"{column.name} is of cpu, as most targets are"
+            return [*found, Amount(column, "cpu", "usage", percent_of="request", assumed=told)]
     return found
 
 
-def _utilization(
-    columns: Sequence[Column],
-    amounts: Sequence[Amount],
-    names: Names,
-    stated: Mapping[str, Column],
-) -> list[Amount]:
-    """Return the percentage of a workload that stands beside an HPA's target as usage of cpu."""
-    if names.level != "workload" or best(amounts, "cpu") or "target" not in stated:
-        return []
-    used = {*names.used(), *(column.name for column in stated.values())}
-    for column in columns:
-        if column.name not in used and column.kind is Kind.number and percent_of(column):
-            told = f"{column.name} is of cpu, as most targets are"
-            return [Amount(column, "cpu", "usage", percent_of="request", assumed=told)]
-    return []
-
-
-def _resource(column: Column, hints: Collection[str]) -> str:
-    if not {"cpu", "cores"}.isdisjoint(hints):
-        return "cpu"
-    if not {"mem", "memory", "rss"}.isdisjoint(hints) or column.quantile(0.5) >= 1e6:
-        return "memory"
-    is_small = column.quantile(0.99) < 1000 and not column.whole()
-    return "cpu" if is_small or column.kind is Kind.quantity else ""
-
-
-def _usage(draft: Draft, amounts: Sequence[Amount], names: Names, *, comma: bool) -> list[Amount]:
-    """Add cpu and memory; return the amounts they are read from.
+def _add_usage(draft: Draft, amount: Amount, level: str, *, comma: bool) -> None:
+    """Add cpu or memory.
 
     The sum of counters is refused (UsageError): it falls when a pod goes, by what that one used.
     """
-    cpu = best(amounts, "cpu")
-    if names.level == "workload" and cpu is not None and cpu.unit == CPU_COUNTER:
-        raise UsageError(
-            f"column {show(cpu.column.name)}: expected usage, got a counter of all pods "
-            "together, which falls when one of them goes; export its rate, as "
-            "sum by (...) (rate(container_cpu_usage_seconds_total[1m])), or a row per pod"
-        )
-    chosen = [amount for amount in (cpu, best(amounts, "memory")) if amount is not None]
-    for amount in chosen:
-        draft.columns[amount.resource] = _usage_entry(amount, names.level, comma=comma)
-    return chosen
-
-
-def _usage_entry(amount: Amount, level: str, *, comma: bool) -> Entry:
-    of, assumed = "", [amount.assumed] if amount.assumed else []
+    column, of, assumed = amount.column, "", [amount.assumed] if amount.assumed else []
     if level == "workload":
+        if amount.unit == CPU_COUNTER:
+            raise UsageError(
+                f"column {show(column.name)}: expected usage, got a counter of all pods "
+                "together, which falls when one of them goes; export its rate, as "
+                "sum by (...) (rate(container_cpu_usage_seconds_total[1m])), or a row per pod"
+            )
         of = amount.statistic or "sum"
         if amount.percent_of and of == "sum":
             of = "mean"  # (a share of what the pods request is theirs on average)
         elif not amount.statistic:
             assumed.append("the sum over the pods of a workload; else of: mean (per pod)")
-    number = quoted_column(amount.column.name)
-    if comma:
-        number = f"REPLACE({number}, ',', '.')"
-    signs = amount.column.percent_signs()
-    if signs:
-        number = f"TRIM(REPLACE({number}, '%', ''))"
-    unit, sql = amount.unit, f"TRY_CAST({number} AS DOUBLE)"
-    if amount.percent_of:
-        size, unit = _OF_PERCENT[amount.resource]
-        hundred = "" if amount.column.quantile(0.99) <= _RATIO and not signs else " / 100"
-        base = "limit" if amount.percent_of == "unknown" else amount.percent_of
-        sql = f"{sql}{hundred} * {size}"
-        assumed.append(
-            f"a percentage of a {base} of {_ASSUMED_SIZE[amount.resource]}; write the right number "
-            f"of {unit} here and the same {base} below"
-        )
-    elif amount.per_second > 1:
-        sql = f"{sql} / {amount.per_second:.0f}"
-    else:
-        column = scalar(amount.column.name)
-        value = flow(column=column, unit=unit, of=of)
-        return Entry(value, amount.notes, "; ".join(assumed))
-    return Entry(flow(sql=scalar(sql), unit=unit, of=of), amount.notes, "; ".join(assumed))
+    source, unit = {"column": scalar(column.name)}, amount.unit
+    if amount.percent_of or amount.per_second > 1:
+        number, signs = quoted_column(column.name), column.percent_signs()
+        number = f"REPLACE({number}, ',', '.')" if comma else number
+        number = f"TRIM(REPLACE({number}, '%', ''))" if signs else number
+        sql = f"TRY_CAST({number} AS DOUBLE)"
+        if amount.percent_of:
+            size, unit = _OF_PERCENT[amount.resource]
+            hundred = "" if column.quantile(0.99) <= _RATIO and not signs else " / 100"
+            base = "limit" if amount.percent_of == "unknown" else amount.percent_of
+            sql = f"{sql}{hundred} * {size}"
+            assumed.append(
+                f"a percentage of a {base} of {_ASSUMED_SIZE[amount.resource]}; write the right "
+                f"number of {unit} here and the same {base} below"
+            )
+        else:
+            sql = f"{sql} / {amount.per_second:.0f}"
+        source = {"sql": scalar(sql)}
+    value = flow(**source, unit=unit, of=of)
+    draft.add("columns", amount.resource, value, amount.told, "; ".join(assumed))
 
 
-def _metric(draft: Draft, columns: Sequence[Column], names: Names, sample: Sample) -> str:
+def _add_metric(draft: Draft, columns: Sequence[Column], names: Names, sample: Sample) -> str:
     """Add a Pods metric where there is no cpu or memory; return its name.
 
     Raises:
@@ -336,38 +252,39 @@ def _metric(draft: Draft, columns: Sequence[Column], names: Names, sample: Sampl
             "none; name it cpu, or write the map by hand (docs/import.md)"
         )
     column = min(several, key=lambda c: c.key != VALUE)
-    of = _of_pods(column) if names.level == "workload" else ""
     name = re.sub(r"[^a-z0-9]+", "_", column.name.lower()).strip("_") or "metric"
-    value = f"{{{scalar(name)}: {flow(column=scalar(column.name), unit='one', of=of)}}}"
+    source = flow(column=scalar(column.name), unit="one", of=_of_pods(column, names.level))
     assumed = f"{column.name} is a metric of the pods, in whole units; no column is cpu or memory"
-    draft.columns["metrics"] = Entry(value, assumed=assumed)
+    draft.add("columns", "metrics", f"{{{scalar(name)}: {source}}}", assumed=assumed)
     return name
 
 
-def _of_pods(column: Column) -> str:
-    """Return what a number of a workload is over its pods, by its name."""
+def _of_pods(column: Column, level: str) -> str:
+    """Return what a number of a workload is over its pods, by its name; "" at pod level."""
+    if level == "pod":
+        return ""
     if percent_of(column):
         return "mean"
     return next((word for word in ("mean", "max") if column.has(word)), "sum")
 
 
-def _limits(draft: Draft, amounts: Sequence[Amount]) -> None:
+def _add_sizes(draft: Draft, amounts: Sequence[Amount]) -> None:
+    """Add limits and requests that columns have, or of which usage is a percentage."""
     for resource in ("cpu", "memory"):
-        for role, entries in (("limit", draft.limits), ("request", draft.requests)):
+        for role in ("limit", "request"):
             if (amount := best(amounts, resource, role)) is not None:
                 value = flow(column=scalar(amount.column.name), unit=amount.unit)
-                entries[resource] = Entry(value, amount.notes, amount.assumed)
+                draft.add(f"{role}s", resource, value, amount.told, amount.assumed)
         usage = best(amounts, resource)
         if usage is not None and usage.percent_of:
-            entries = draft.requests if usage.percent_of == "request" else draft.limits
+            section = "requests" if usage.percent_of == "request" else "limits"
             told = f"the same as in columns.{resource}"
-            entries[resource] = Entry(_ASSUMED_SIZE[resource], assumed=told)
+            draft.add(section, resource, _ASSUMED_SIZE[resource], assumed=told)
 
 
-def _unused(draft: Draft, columns: Sequence[Column], metric: str) -> None:
+def _tell_unused(draft: Draft, columns: Sequence[Column], metric: str) -> None:
     """Tell which columns nothing is read from, and how numbers become Pods metrics."""
-    text = " ".join(entry.value for part in (draft.columns, draft.limits, draft.requests, draft.top)
-                    for entry in part.values())  # fmt: skip
+    text = " ".join(e.value for part in draft.sections.values() for e in part.values())
     left = [column for column in columns if scalar(column.name) not in text]
     if not left:
         return
@@ -376,9 +293,7 @@ def _unused(draft: Draft, columns: Sequence[Column], metric: str) -> None:
     draft.unused.append(f"not used: {shown}{more}")
     numbers = [c for c in left if c.kind is Kind.number and not c.has("cpu", "mem", "memory")]
     if numbers and not metric:
-        of = f", of: {_of_pods(numbers[0])}" if draft.level == "workload" else ""
         name = scalar(numbers[0].name)
-        draft.unused.append(
-            "a number may be a Pods metric of an HPA: "
-            f"metrics: {{{name}: {{column: {name}, unit: one{of}}}}}"
-        )
+        source = flow(column=name, unit="one", of=_of_pods(numbers[0], draft.level))
+        told = f"a number may be a Pods metric of an HPA: metrics: {{{name}: {source}}}"
+        draft.unused.append(told)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,8 +19,7 @@ from hpabatch.importers.table.propose.sample import (
     profile,
     words_of,
 )
-from hpabatch.importers.table.propose.text import Entry, flow, scalar
-from hpabatch.inputs.cluster_objects import ClusterObjects
+from hpabatch.importers.table.propose.text import Entry, flow, quoted_column, scalar
 
 SERIES: Final = "series"
 VALUE: Final = "value"
@@ -56,37 +55,32 @@ _MOST_COLUMNS: Final = 50
 
 
 def find_wide(time: Column, columns: Sequence[Column]) -> Unpivot | None:
-    """Return how the columns become rows; None: the table is not a wide one."""
+    """Return how the columns become rows; None: the table is not a wide one.
+
+    Columns such as web_cpu, web_replicas and api_cpu become rows of web and api.
+    """
     others = [column for column in columns if column is not time]
     numbers = [c for c in others if c.kind in (*NUMBERS, Kind.empty)]
     if not numbers or any(c.kind is Kind.text for c in others):
         return None
     if any("{" in c.name and re.search(_LABELED, c.name) for c in numbers):
         return Unpivot((time.name,), SERIES, VALUE)
-    if pattern := _measured(numbers):
-        return Unpivot((time.name,), SERIES, pattern=pattern)
+    for separator in ("_", ".", ":", "/", " ", "-", " - "):
+        ends = [
+            (c.name[: -len(end)], c.name[-len(end) + len(separator) :])
+            for c in numbers
+            for end in (separator + measure for measure in _MEASURES)
+            if c.name.lower().endswith(end) and not set(words_of(c.name[: -len(end)])) <= _NO_NAMES
+        ]
+        names, measures = {name for name, _ in ends}, {measure for _, measure in ends}
+        if len(names) >= 2 and len(names) * len(measures) >= _MOSTLY * len(numbers):
+            # Of cpu_usage and usage, the longer one is meant.
+            longest = sorted(measures, key=lambda text: (-len(text), text))
+            pattern = f"^(.+?){re.escape(separator)}({'|'.join(map(re.escape, longest))})$"
+            return Unpivot((time.name,), SERIES, pattern=pattern)
     if len(numbers) < 2 or any(c.has(*_PLAIN) or c.key in _MEASURES for c in numbers):
         return None
     return Unpivot((time.name,), SERIES, VALUE)
-
-
-def _measured(numbers: Sequence[Column]) -> str:
-    """Return a pattern for columns such as web_cpu, web_replicas, api_cpu; "": there are none."""
-    for separator in ("_", ".", ":", "/", " ", "-", " - "):
-        names: set[str] = set()
-        measures: set[str] = set()
-        for column in numbers:
-            for measure in _MEASURES:
-                name = column.name[: -len(separator + measure)]
-                words = set(words_of(name))
-                if column.name.lower().endswith(separator + measure) and not words <= _NO_NAMES:
-                    names.add(name)
-                    measures.add(column.name[-len(measure) :])
-        if len(names) >= 2 and len(names) * len(measures) >= _MOSTLY * len(numbers):
-            # Of cpu_usage and usage, the longer one is meant.
-            ends = "|".join(map(re.escape, sorted(measures, key=lambda text: (-len(text), text))))
-            return f"^(.+?){re.escape(separator)}({ends})$"
-    return ""
 
 
 def with_labels(columns: Sequence[Column]) -> Iterator[Column]:
@@ -111,7 +105,8 @@ def label_pattern(label: str) -> str:
 def long_metrics(columns: Sequence[Column]) -> tuple[Pivot, list[str]] | None:
     """Return how the rows of a long table become columns, and its metrics, those of usage first.
 
-    The column of metrics is known by its name, or because its values say measures.
+    The column of metrics is known by its name, or because a few values, most of which say what is
+    measured, are in it: cpu_cores_total.
     """
     numbers = [c for c in columns if c.kind in NUMBERS and not c.has(*_USAGE)]
     # (250m and 1210 in one column are text)
@@ -122,22 +117,18 @@ def long_metrics(columns: Sequence[Column]) -> tuple[Pivot, list[str]] | None:
     texts = [column for column in columns if column.kind is Kind.text and column is not value]
     for column in sorted(texts, key=lambda item: _METRIC.rank(item) is None):
         names = column.distinct().sort().to_list()
-        if _METRIC.rank(column) is None and not _are_measures(names):
+        words = {name: set(words_of(name)) for name in names}
+        said = sum(not _MEASURED.isdisjoint(found) for found in words.values())
+        few = 2 <= len(names) <= _MOST_MEASURES and said >= _MOSTLY * len(names)
+        if not few and _METRIC.rank(column) is None:
             continue
         if len(names) > _MOST_METRICS or any("{" in name for name in names[:5]):
             continue
-        words = {name: set(words_of(name)) for name in names}
         usage = [name for name in names if words[name] & _USAGE and not words[name] & _NO_USAGE]
         if usage:
             others = [name for name in names if name not in usage]
             return Pivot(column.name, value.name), [*usage, *others][:_MOST_COLUMNS]
     return None
-
-
-def _are_measures(names: Sequence[str]) -> bool:
-    """Whether there are a few values, and most of them say what is measured: cpu_cores_total."""
-    said = sum(not _MEASURED.isdisjoint(words_of(name)) for name in names)
-    return 2 <= len(names) <= _MOST_MEASURES and said >= _MOSTLY * len(names)
 
 
 def series_ids(columns: Sequence[Column], height: int) -> pl.Series:
@@ -164,9 +155,6 @@ _POD: Final = Role(
     _LABEL,
 )
 _NUMBERED_POD: Final = Role(_POD.names[:3])
-_CONTAINER: Final = Role(
-    ("container", "container_name", "k8s_container_name", "exported_container")
-)
 _NAMESPACE: Final = Role(
     ("namespace", "ns", "namespace_name", "kube_namespace", "k8s_namespace_name",
      "kubernetes_namespace", "exported_namespace"),
@@ -186,6 +174,9 @@ _WORKLOAD: Final = Role(
     _WORKLOADS, _ATTRIBUTES, _LABEL,
 )  # fmt: skip
 _NUMBERED_WORKLOAD: Final = Role((*_TARGET.names, *_WORKLOAD.names, *_PLACES))
+_CONTAINER: Final = Role(
+    ("container", "container_name", "k8s_container_name", "exported_container")
+)
 _CLUSTER: Final = Role(("cluster", "cluster_name", "k8s_cluster_name"))
 _KIND: Final = Role(
     ("workload_kind", "workload_type", "owner_kind", "target_kind", "controller_kind", "kind")
@@ -244,15 +235,16 @@ class PodNames:
         return any(ending == _HASH for _, ending in self.kinds)
 
 
-def _read_pod_names(column: Column) -> PodNames | None:
+def _read_pod_names(column: Column | None) -> PodNames | None:
     """Return how workloads are named in a column of pods; None: its names have no such suffix."""
+    if column is None:
+        return None
     names = left = column.values.drop_nulls().cast(pl.String, strict=False).unique().sort()
     kinds: list[tuple[str, str]] = []
     for kind, form in _FORMS:
         mask = left.str.contains(f"^.+{form}$")
-        is_loose = form == _LOOSE
         made_up = not kinds and mean(left.filter(mask).str.contains(_DIGITS)) >= _MOSTLY
-        if mask.any() and (not is_loose or made_up):
+        if mask.any() and (form != _LOOSE or made_up):
             kinds.append((kind, form))
             left = left.filter(~mask)
     if not len(names) or len(left) > (1 - _MOSTLY) * len(names):
@@ -283,59 +275,51 @@ class Names:
         return {item.origin for item in self.columns.values()}
 
 
-def find_names(found: Sequence[Column], objects: ClusterObjects | None = None) -> Names:
-    """Return which columns and labels name the rows; `found` are those without the time.
-
-    Where no name of a column says it, strings that `objects` have as namespaces or workloads do.
-    """
+def find_names(found: Sequence[Column]) -> Names:
+    """Return which columns and labels name the rows; `found` are those without the time."""
     left = [item for item in found if item.kind is Kind.text]
     numbered = [item for item in found if item.kind is Kind.number]
+    said: dict[str, Column] = {}
 
-    def take(item: Column | None) -> Column | None:
-        left[:] = [other for other in left if other is not item]
-        return item
+    def take(key: str, item: Column | None) -> None:
+        if item is not None:
+            said[key] = item
+            left[:] = [other for other in left if other is not item]
 
-    pods = (item for item in left if item.share(f"^[a-z].*{_HASH}$") >= _MOSTLY)
-    pod = take(_POD.best(left) or next(pods, None))
-    container = take(_CONTAINER.best(left))
-    namespace = take(_NAMESPACE.best(left))
-    cluster = take(_CLUSTER.best(left))
-    if namespace is None and objects is not None:
-        spaces = {key[0] for key in (*objects.workloads, *objects.pods)}
-        namespace = take(_best_known(left, spaces))
-    kind = take(_KIND.best(item for item in left if item.share(_KIND_NAME) == 1))
-    uid = take(_UID.best(left))
-    pod = pod or _NUMBERED_POD.best(numbered)
-    pod_names = None if pod is None else _read_pod_names(pod)
-    workload = take(_workload_of(left, pod, pod_names, objects))
-    if workload is None and pod is None:
-        workload = _NUMBERED_WORKLOAD.best(numbered)
+    hashed = (item for item in left if item.share(f"^[a-z].*{_HASH}$") >= _MOSTLY)
+    take("pod", _POD.best(left) or next(hashed, None))
+    for key, role in (("container", _CONTAINER), ("namespace", _NAMESPACE), ("cluster", _CLUSTER)):
+        take(key, role.best(left))
+    take("kind", _KIND.best(item for item in left if item.share(_KIND_NAME) == 1))
+    take("uid", _UID.best(left))
+    if "pod" not in said:
+        take("pod", _NUMBERED_POD.best(numbered))
+    pod_names = _read_pod_names(said.get("pod"))
+    take("workload", _workload_of(left, "pod" in said, pod_names))
+    if not said.keys() & {"workload", "pod"}:
+        take("workload", _NUMBERED_WORKLOAD.best(numbered))
     sizes = [item for item in numbered if not item.label]
-    replicas = _REPLICAS.best(sorted(sizes, key=lambda item: item.has("desired", "spec")))
-    level = "workload" if pod is None and replicas is not None else "pod"
-    if level == "pod" and pod is None and workload is not None and workload.name == SERIES:
-        # The series of a wide table may be pods; a suffix of letters alone may be a name's.
-        read = _read_pod_names(workload)
-        if read is not None and read.kinds[0][0] != "DaemonSet":
-            pod, workload, pod_names = workload, None, read
-    guessed = namespace is None
-    if guessed and workload is not None:
-        namespace = _group(left, workload)
-    said = {
-        "pod": pod, "workload": workload, "container": container, "namespace": namespace,
-        "cluster": cluster, "kind": kind, "replicas": replicas,
-    }  # fmt: skip
-    if level == "pod":
-        said |= {"uid": uid, "ready": _READY.best(item for item in found if _is_flag(item))}
-    columns = {key: item for key, item in said.items() if item is not None}
-    return Names(level, columns, pod_names, guessed and namespace is not None)
+    take("replicas", _REPLICAS.best(sorted(sizes, key=lambda item: item.has("desired", "spec"))))
+    level = "workload" if "pod" not in said and "replicas" in said else "pod"
+    if level == "workload":
+        said.pop("uid", None)
+    else:
+        whole = (item for item in found if not item.label)
+        flags = (i for i in whole if i.kind is Kind.boolean or i.known.is_in([0.0, 1.0]).all())
+        take("ready", _READY.best(i for i in flags if i.kind in (Kind.boolean, Kind.number)))
+        if "pod" not in said and "workload" in said and said["workload"].name == SERIES:
+            # The series of a wide table may be pods; a suffix of letters alone may be a name's.
+            read = _read_pod_names(said["workload"])
+            if read is not None and read.kinds[0][0] != "DaemonSet":
+                said["pod"], pod_names = said.pop("workload"), read
+    guessed = "namespace" not in said
+    if guessed and "workload" in said:
+        take("namespace", _group(left, said["workload"]))
+    return Names(level, said, pod_names, guessed and "namespace" in said)
 
 
 def _workload_of(
-    left: Sequence[Column],
-    pod: Column | None,
-    pod_names: PodNames | None,
-    objects: ClusterObjects | None,
+    left: Sequence[Column], has_pod: bool, pod_names: PodNames | None
 ) -> Column | None:
     """Return the string that is a row's workload; None: the pods say it, or nothing does."""
     places = [item for item in left if item.has(*_PLACES)]
@@ -344,26 +328,11 @@ def _workload_of(
     if found is None and (pod_names is None or not pod_names.hashed):
         # (beside pods with a Deployment's hash in their names, an app may be several Deployments)
         found = _WORKLOAD.best(own)
-    if found is None and pod is None and objects is not None:
-        found = _best_known(own, {key[2] for key in objects.workloads})
-    if found is None and pod is None:
+    if found is None and not has_pod:
         # The string that tells most rows apart, other than one value for each row.
         several = [item for item in own if len(item.distinct()) > 1] or places
         found = max(several, key=lambda item: len(item.distinct()), default=None)
     return found
-
-
-def _best_known(columns: Sequence[Column], names: Collection[str]) -> Column | None:
-    """Return the column most of whose values are names of objects."""
-    shares = [mean(c.distinct().cast(pl.String).is_in(list(names))) for c in columns]
-    most = max(shares, default=0.0)
-    return columns[shares.index(most)] if most >= _MOSTLY else None
-
-
-def _is_flag(column: Column) -> bool:
-    numbers = column.numbers.drop_nulls()
-    flags = column.kind is Kind.number and bool(numbers.is_in([0.0, 1.0]).all())
-    return not column.label and (column.kind is Kind.boolean or flags)
 
 
 def _group(left: Sequence[Column], workload: Column) -> Column | None:
@@ -381,10 +350,10 @@ def name_entries(names: Names, fallback: str) -> dict[str, Entry]:
     """Return the entries of `columns` that name a row; `fallback` is a workload's name."""
     plain = {key: Entry(_source(item)) for key, item in names.columns.items()}
     found = {"cluster": plain["cluster"]} if "cluster" in plain else {}
-    if (space := names.get("namespace")) is None:
-        assumed = "no column is a namespace; write its name here"
-        found["namespace"] = Entry("{value: default}", assumed=assumed)
-    else:
+    found["namespace"] = Entry(
+        "{value: default}", assumed="no column is a namespace; write its name here"
+    )
+    if (space := names.get("namespace")) is not None:
         guess = f"{space.origin} is the namespace; if not, write {{value: NAME}}"
         assumed = guess if names.guessed_namespace else ""
         found["namespace"] = Entry(_source(space), assumed=assumed)
@@ -408,17 +377,17 @@ def _source(item: Column) -> str:
     return flow(column=scalar(item.origin), pattern=scalar(label_pattern(item.label)))
 
 
-def _object_entry(item: Column) -> Entry:
+def _object_entry(item: Column, assumed: str = "") -> Entry:
     """Return the entry of a workload; names that no object can have are changed to some."""
     if item.share(_LABEL) == 1 or item.label or item.kind is not Kind.text:
-        return Entry(_source(item))
+        return Entry(_source(item), assumed=assumed)
     values = item.distinct().cast(pl.String).str.to_lowercase()
     others = sorted(set("".join(values.head(_MANY))) - set(_OBJECT))
     sql = f"LOWER({quoted_column(item.origin)})"
     for letter in others[:_MOST_LETTERS]:
         sql = f"REPLACE({sql}, '{letter.replace(chr(39), chr(39) * 2)}', '-')"
     told = f"as names of objects: small letters, digits and -; {item.examples(1)[0]} is none"
-    return Entry(flow(sql=scalar(sql)), (told,))
+    return Entry(flow(sql=scalar(sql)), told, assumed)
 
 
 def _workload(names: Names, fallback: str) -> Entry:
@@ -429,19 +398,18 @@ def _workload(names: Names, fallback: str) -> Entry:
         assumed = "all rows are of one workload, named as the file; write its name here"
         return Entry(f"{{value: {scalar(fallback)}}}", assumed=assumed)
     if read is None:
-        found = _object_entry(pod)
-        assumed = (
+        return _object_entry(
+            pod,
             "each pod is a workload of its own: no suffix of Kubernetes is in the names; for a "
-            r"part of the name: pattern: '^(.*)-\d+$'"
+            r"part of the name: pattern: '^(.*)-\d+$'",
         )
-        return Entry(found.value, found.told, assumed)
     pattern = read.pattern
     if pod.label:
         pattern = f'{pod.label}([^",}}]+?){read.ending}(?:[",}}]|$)'
     told = ", ".join(f"{workload} of {pod}" for workload, pod in read.examples)
     return Entry(
         flow(column=scalar(pod.origin), pattern=scalar(pattern)),
-        (f"the name of a pod without the suffixes that Kubernetes adds: {told}",),
+        f"the name of a pod without the suffixes that Kubernetes adds: {told}",
     )
 
 
@@ -453,20 +421,16 @@ def _kind(names: Names) -> Entry | None:
     if read is None or pod is None or (workload is not None and workload.has("deployment")):
         return None
     kinds = list(dict.fromkeys(kind for kind, _ in read.kinds))
-    told = ("by the suffixes of the pods",)
+    told = "by the suffixes of the pods"
     if len(kinds) == 1:
         return None if kinds == ["Deployment"] else Entry(f"{{value: {kinds[0]}}}", told)
     if workload is not None:
         assumed = f"{kinds[0]}; some names look like {kinds[1]}'s"
-        return Entry(f"{{value: {kinds[0]}}}", () if kinds[0] == "Deployment" else told, assumed)
+        told = "" if kinds[0] == "Deployment" else told
+        return Entry(f"{{value: {kinds[0]}}}", told, assumed)
     begin, end = ("^.+", "$") if not pod.label else (f'{pod.label}[^",}}]+', '(?:[",}]|$)')
     column = quoted_column(pod.origin)
     cases = " ".join(
         f"WHEN {column} ~ '{begin}{ending}{end}' THEN '{kind}'" for kind, ending in read.kinds
     )
     return Entry(flow(sql=scalar(f"CASE {cases} ELSE '{kinds[0]}' END")), told)
-
-
-def quoted_column(name: str) -> str:
-    """Return a column's name as expressions have it."""
-    return '"' + name.replace('"', '""') + '"'

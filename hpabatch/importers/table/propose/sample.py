@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 import polars as pl
 
 from hpabatch.errors import HistoryError
-from hpabatch.history.files import check_regular
 from hpabatch.importers.common.rows import WRITTEN, quantities
 from hpabatch.importers.table.files import (
     BROKEN_FILE,
@@ -22,20 +20,18 @@ from hpabatch.importers.table.files import (
     LINE_BYTES,
     PARQUET,
     TableFile,
-    TextHead,
     broken_file,
-    check_parquet,
     check_size,
-    look_at_text,
-    open_raw,
+    look_at,
+    open_text,
     refuse_twice,
     rows_within,
+    scan,
 )
 from hpabatch.importers.table.map import Format
 from hpabatch.inputs.documents import show
 
-_PIECE_BYTES: Final = 256 << 10
-_PIECES: Final = 8
+_OTHER_BYTES: Final = 256 << 10  # of a file beside the first
 _STRING_BYTES: Final = 1 << 27
 _CELLS: Final = 1 << 22
 _MOST_FILES: Final = 6
@@ -49,7 +45,6 @@ class Sample:
     """Rows of a table, raw; a CSV's columns are strings.
 
     `rows` is about how many there are in all files, `whole` whether the sample has them all.
-    `parts` are the files that were read, and how many of the rows are of each, in order.
     """
 
     file: TableFile
@@ -57,7 +52,6 @@ class Sample:
     frame: pl.DataFrame
     rows: int
     whole: bool
-    parts: tuple[tuple[Path, int], ...] = ()
 
 
 def read_sample(paths: Sequence[Path]) -> Sample:
@@ -66,136 +60,85 @@ def read_sample(paths: Sequence[Path]) -> Sample:
     Raises:
         HistoryError: a file is empty, broken, no table, or without a header.
     """
-    first = _is_parquet(paths[0])
-    alike = [path for path in paths if _is_parquet(path) == first]
+    parquet = paths[0].name.lower().endswith(PARQUET)
+    alike = [path for path in paths if path.name.lower().endswith(PARQUET) == parquet]
     chosen = alike[:: -(-len(alike) // _MOST_FILES)]
-    read = [_read_file(path, rest=path is not chosen[0]) for path in chosen]
-    files, frames = [file for file, _ in read], [frame for _, frame in read]
+    files, frames = [], []
+    for path in chosen:
+        file = look_at(path)
+        try:
+            if parquet:
+                file, frame = _parquet_rows(file)
+            else:
+                most = LINE_BYTES if path is chosen[0] else _OTHER_BYTES
+                file, frame = _text_rows(file, most)
+        except BROKEN_FILE as error:
+            raise HistoryError(broken_file(path, error)) from None
+        files.append(file)
+        frames.append(frame)
     frame = pl.concat(frames, how="diagonal_relaxed").select(files[0].columns)
     if frame.is_empty():
         raise HistoryError(f"{paths[0]} has column names, but no rows: name a file with data")
     sampled = sum(file.rows for file in files)
-    whole = len(chosen) == len(paths) and all(file.rows == part.height for file, part in read)
+    whole = len(chosen) == len(paths) and sampled == frame.height
     rows = frame.height if whole else sampled * len(paths) // len(chosen)
-    parts = tuple((path, part.height) for path, part in zip(chosen, frames, strict=True))
-    return Sample(files[0], len(paths), frame, rows, whole, parts)
+    return Sample(files[0], len(paths), frame, rows, whole)
 
 
-def _is_parquet(path: Path) -> bool:
-    return path.name.lower().endswith(PARQUET)
+def _refuse_many(path: Path, columns: int) -> None:
+    if columns > _MOST_COLUMNS:
+        raise HistoryError(
+            f"{path}: expected at most {_MOST_COLUMNS:,} columns, got {columns:,}; propose the map "
+            "from a file with some of them, and import the whole one with it"
+        )
 
 
-def _read_file(path: Path, *, rest: bool) -> tuple[TableFile, pl.DataFrame]:
-    """Return a file and its sampled rows; of the `rest` of the files less is read."""
-    try:
-        check_regular(path)
-        if path.stat().st_size == 0:
-            raise HistoryError(f"{path} is empty (0 bytes): name a file with data")
-        return _read_parquet(path) if _is_parquet(path) else _read_text(path, rest=rest)
-    except BROKEN_FILE as error:
-        raise HistoryError(broken_file(path, error)) from None
-
-
-def _read_parquet(path: Path) -> tuple[TableFile, pl.DataFrame]:
-    check_parquet(path)
-    lazy = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+def _parquet_rows(file: TableFile) -> tuple[TableFile, pl.DataFrame]:
+    """Return a Parquet file's first rows."""
+    lazy = scan(file, Format())
     schema = lazy.collect_schema()
     kept = [name for name, dtype in schema.items() if not dtype.is_nested()]
     if not kept:
-        raise HistoryError(f"{path} has no columns of numbers, strings or times")
-    if len(kept) > _MOST_COLUMNS:
-        raise HistoryError(_many_columns(path, len(kept)))
-    check_size(path, len(kept))
-    rows = int(lazy.select(pl.len()).collect().item())
-    head = max(64, min(1 << 18, _CELLS // len(kept)))
-    lazy = lazy.select(kept)
-    parts = [lazy.head(head).collect()]
-    left = rows - head
-    if (most := rows_within(parts[0], _STRING_BYTES)) < parts[0].height:
-        parts, left = [parts[0].head(most)], 0
-    each = max(16, head // 64)
-    if 0 < left <= _PIECES * each:
-        parts.append(lazy.slice(head).collect())
-    elif left > 0:
-        starts = [head + left * k // _PIECES for k in range(_PIECES)]
-        parts += [lazy.slice(start, each).collect() for start in starts]
-    frame = pl.concat(parts)
-    frame = frame.with_columns(
-        pl.col(name).cast(pl.String)
-        for name, dtype in frame.schema.items()
-        if isinstance(dtype, pl.Categorical | pl.Enum)
-    )
-    return TableFile(path, 0, True, rows, tuple(kept)), frame
+        raise HistoryError(f"{file.path} has no columns of numbers, strings or times")
+    _refuse_many(file.path, len(kept))
+    check_size(file, len(kept))
+    frame = lazy.select(kept).head(max(64, min(1 << 18, _CELLS // len(kept)))).collect()
+    frame = frame.head(rows_within(frame, _STRING_BYTES))
+    names = [n for n in kept if isinstance(schema[n], pl.Categorical | pl.Enum)]
+    return replace(file, columns=tuple(kept)), frame.cast(dict.fromkeys(names, pl.String))
 
 
-def _read_text(path: Path, *, rest: bool) -> tuple[TableFile, pl.DataFrame]:
-    head = look_at_text(path)
-    values = [name for name in head.names if _VALUE.fullmatch(name.strip())]
-    if values:
+def _text_rows(file: TableFile, most: int) -> tuple[TableFile, pl.DataFrame]:
+    """Return the rows of a CSV's first bytes."""
+    path, names = file.path, file.columns
+    if values := [name for name in names if _VALUE.fullmatch(name.strip())]:
         raise HistoryError(
             f"{path}: expected column names in the first line, got the value {show(values[0])}; "
             "put a line such as time,namespace,pod,cpu,memory above it"
         )
-    if len(head.names) > _MOST_COLUMNS:
-        raise HistoryError(_many_columns(path, len(head.names)))
-    refuse_twice(path, head.names)
-    if "" in (name.strip() for name in head.names[1:]):
+    _refuse_many(path, len(names))
+    refuse_twice(path, names)
+    if "" in (name.strip() for name in names[1:]):
         raise HistoryError(f"{path} has a column without a name: give it one in the first line")
-    packed = path.name.lower().endswith(".gz")
-    most = _PIECE_BYTES if rest else LINE_BYTES
-    with open_raw(path) as stream:
-        text = gzip.GzipFile(fileobj=stream) if packed else stream
+    with open_text(path) as text:
         data = text.read(most + 1)
-        whole = len(data) <= most
-        if not whole:
-            end = data.rfind(b"\n") + 1
-            if data.find(b"\n") + 1 == end:
-                size = len(data) >> 10
-                raise HistoryError(f"{path}: a line is longer than {size} KiB; this is no table")
-            data = data[:end]
-        data = data.split(b"\n", head.skip)[-1]
-        parts = [_parse(data, head)]
-        if not whole and not packed and not rest:
-            size = stream.seek(0, io.SEEK_END)
-            parts += _pieces(stream, len(data), size, data.split(b"\n", 1)[0], head)
-    frame = pl.concat(parts)
-    rows = frame.height if whole else max(head.rows, frame.height + 1)
-    names = tuple(frame.columns)
-    file = TableFile(path, 0, False, rows, names, head.separator, head.skip, comment=head.comment)
-    return file, frame
-
-
-def _many_columns(path: Path, columns: int) -> str:
-    return (
-        f"{path}: expected at most {_MOST_COLUMNS:,} columns, got {columns:,}; propose the map "
-        "from a file with some of them, and import the whole one with it"
-    )
-
-
-def _pieces(
-    stream: BinaryIO, first: int, size: int, header: bytes, head: TextHead
-) -> Iterator[pl.DataFrame]:
-    """Yield rows from further on; a piece that cannot be read alone is left out."""
-    for k in range(_PIECES):
-        stream.seek(first + (size - first) * k // _PIECES)
-        data = stream.read(_PIECE_BYTES)
-        begin, end = data.find(b"\n") + 1, data.rfind(b"\n") + 1
-        if begin < end:
-            try:
-                yield _parse(header + b"\n" + data[begin:end], head)
-            except BROKEN_FILE:  # a line end inside of quotes
-                continue
-
-
-def _parse(data: bytes, head: TextHead) -> pl.DataFrame:
+    whole = len(data) <= most
+    if not whole:
+        end = data.rfind(b"\n") + 1
+        if data.find(b"\n") + 1 == end:
+            size = len(data) >> 10
+            raise HistoryError(f"{path}: a line is longer than {size} KiB; this is no table")
+        data = data[:end]
     frame = pl.read_csv(
-        io.BytesIO(data),
-        separator=head.separator,
+        io.BytesIO(data.split(b"\n", file.skip)[-1]),
+        separator=file.separator,
         infer_schema=False,
         null_values=list(Format().missing),
-        comment_prefix=head.comment or None,
+        comment_prefix=file.comment or None,
     )
-    return frame.filter(IS_ROW) if head.comment else frame
+    frame = frame.filter(IS_ROW) if file.comment else frame
+    rows = frame.height if whole else max(file.rows, frame.height + 1)
+    return replace(file, rows=rows, columns=tuple(frame.columns)), frame
 
 
 MOSTLY: Final = 0.9
@@ -336,25 +279,20 @@ def words_of(name: str) -> tuple[str, ...]:
 
 def profile(values: pl.Series, *, comma: bool = False, origin: str = "", label: str = "") -> Column:
     """Return the profile of a column, or of a label in the column `origin`."""
-    name, numbers = values.name, _numbers(values, comma=comma)
-    kind = _kind(values, numbers, comma=comma)
+    numbers = pl.repeat(None, len(values), dtype=pl.Float64, eager=True)
+    if values.dtype == pl.String():
+        text = values.str.strip_chars().str.replace(_PERCENT, "")
+        text = text.str.replace(",", ".", literal=True) if comma else text
+        numbers = text.cast(pl.Float64, strict=False)
+    elif values.dtype.is_numeric():
+        numbers = values.cast(pl.Float64)
+    kind, name = _kind(values, numbers, comma=comma), values.name
     return Column(name, words_of(name), kind, values, numbers, origin or name, label)
 
 
 def profiles(frame: pl.DataFrame, *, comma: bool = False) -> list[Column]:
     """Return the profiles of a frame's columns."""
     return [profile(values, comma=comma) for values in frame]
-
-
-def _numbers(values: pl.Series, *, comma: bool) -> pl.Series:
-    if values.dtype == pl.String():
-        text = values.str.strip_chars().str.replace(_PERCENT, "")
-        if comma:
-            text = text.str.replace(",", ".", literal=True)
-        return text.cast(pl.Float64, strict=False)
-    if values.dtype.is_numeric():
-        return values.cast(pl.Float64)
-    return pl.repeat(None, len(values), dtype=pl.Float64, eager=True)
 
 
 def _kind(values: pl.Series, numbers: pl.Series, *, comma: bool) -> Kind:

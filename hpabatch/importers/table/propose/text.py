@@ -24,46 +24,45 @@ class Entry:
     """A value as YAML (or its `rows`), why it is that, and what is assumed."""
 
     value: str
-    told: tuple[str, ...] = ()
+    told: str = ""
     assumed: str = ""
     rows: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
 class Draft:
-    """A map in parts, each with the entries by key; "" is the section itself."""
+    """A map: entries by key of each section ("" is the map itself), and comments."""
 
     level: str = "pod"
     title: list[str] = field(default_factory=list)
-    top: dict[str, Entry] = field(default_factory=dict)
-    columns: dict[str, Entry] = field(default_factory=dict)
+    sections: dict[str, dict[str, Entry]] = field(
+        default_factory=lambda: {n: {} for n in ("", "columns", "limits", "requests", "hpas")}
+    )
     unused: list[str] = field(default_factory=list)
-    limits: dict[str, Entry] = field(default_factory=dict)
-    requests: dict[str, Entry] = field(default_factory=dict)
-    hpas: dict[str, Entry] = field(default_factory=dict)
     guessed: list[str] = field(default_factory=list)
+
+    def add(self, section: str, key: str, value: str, told: str = "", assumed: str = "") -> None:
+        """Add an entry."""
+        self.sections[section][key] = Entry(value, told, assumed)
 
     def assumptions(self) -> list[str]:
         """Return what is assumed, in the order of the text."""
-        parts = (self.top, self.columns, self.limits, self.requests, self.hpas)
-        return [entry.assumed for part in parts for entry in part.values() if entry.assumed]
+        entries = (entry for part in self.sections.values() for entry in part.values())
+        return [entry.assumed for entry in entries if entry.assumed]
 
     def text(self) -> str:
         """Return the map."""
         lines = [f"# {line}".rstrip() for line in self.title]
-        lines += _entries({"level": Entry(self.level), **self.top}, "")
-        lines += ["columns:", *_entries(self.columns, "  ")]
-        lines += _comment(self.unused, "  ")
-        for name in ("limits", "requests", "hpas"):
-            entries: Mapping[str, Entry] = getattr(self, name)
-            if entries:
+        for name, entries in self.sections.items():
+            if not name:
+                lines += _entries({"level": Entry(self.level), **entries}, "")
+            elif entries:
                 lines += [f"{name}:", *_entries(entries, "  ")]
-        if "ready" not in self.columns:
-            lines += _comment([_READY], "")
-            lines.append("# lives: {ready_after: 20s}")
+                lines += _comment(self.unused, "  ") if name == "columns" else []
+        if "ready" not in self.sections["columns"]:
+            lines += [*_comment([_READY], ""), "# lives: {ready_after: 20s}"]
         if self.guessed:
-            lines += _comment([_GUESSED], "")
-            lines.append(f"guessed: [{', '.join(self.guessed)}]")
+            lines += [*_comment([_GUESSED], ""), f"guessed: [{', '.join(self.guessed)}]"]
         return "\n".join(lines) + "\n"
 
 
@@ -81,16 +80,18 @@ def flow(**keys: str) -> str:
     return "{" + ", ".join(f"{key}: {value}" for key, value in keys.items() if value) + "}"
 
 
+def quoted_column(name: str) -> str:
+    """Return a column's name as expressions have it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def _entries(entries: Mapping[str, Entry], indent: str) -> list[str]:
     lines: list[str] = []
     for key, entry in entries.items():
-        lines += _comment(entry.told, indent)
-        if entry.assumed:
-            lines += _comment([f"assumed: {entry.assumed}"], indent)
-        if entry.rows:
-            lines += [f"{indent}{key}:", *(f"{indent}  {line}" for line in entry.rows)]
-        else:
-            lines.append(f"{indent}{key}: {entry.value}")
+        lines += _comment([entry.told] if entry.told else [], indent)
+        lines += _comment([f"assumed: {entry.assumed}"] if entry.assumed else [], indent)
+        lines.append(f"{indent}{key}: {entry.value}".rstrip())
+        lines += [f"{indent}  {line}" for line in entry.rows]
     return lines
 
 

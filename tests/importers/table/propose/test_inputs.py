@@ -25,7 +25,7 @@ BAD: dict[str, tuple[bytes, type[HpabatchError], str]] = {
     "days.csv": (
         b"date,pod,cpu\n2026-10-07,a,1\n2026-10-08,a,2\n",
         UsageError,
-        "got dates without a time of day in column date, such as 2026-10-07; export",
+        "expected times of day with their date in one known notation, got '2026-10-07' in column",
     ),
     "relative.csv": (b"second,pod,cpu\n0,a,1\n30,a,2\n", UsageError, "--start 2026-10-07T12"),
     "old.csv": (b"time,pod,cpu\n1,a,1\n2,a,2\n", UsageError, "expected a column of times"),
@@ -98,23 +98,16 @@ def test_several_files_and_a_folder(tmp_path: Path) -> None:
     assert import_table([str(tmp_path)], place, None).written["pod_metrics"] == 150
 
 
-def test_a_large_file_is_sampled_at_its_beginning_and_further_on(tmp_path: Path) -> None:
-    """The unit of memory is seen in the middle only: the first rows have none."""
+def test_of_a_large_file_the_beginning_is_read(tmp_path: Path) -> None:
     source, begin = tmp_path / "large.csv", 1_790_000_000
-    filler = "x" * 60
-    with source.open("w") as stream:
-        stream.write("ts,pod,cpu,memory,note\n")
-        for k in range(250_000):
-            value = "" if k < 200_000 else f"{k}Mi"
-            stream.write(f"{begin + k},web-{k % 3},0.5,{value},{filler}\n")
+    lines = (f"{begin + k},web-{k % 3},0.5,{'x' * 60}\n" for k in range(250_000))
+    source.write_text("ts,pod,cpu,note\n" + "".join(lines))
     sample = read_sample([source])
     assert not sample.whole
     assert sample.frame.height < 230_000
     assert abs(sample.rows - 250_000) < 10_000
-    assert "memory: {column: memory, unit: quantity}" in propose_map([str(source)]).text
-    frame = pl.read_csv(source)
     parquet = tmp_path / "large.parquet"
-    pl.concat([frame] * 5).write_parquet(parquet, row_group_size=1 << 16)
+    pl.concat([pl.read_csv(source)] * 5).write_parquet(parquet, row_group_size=1 << 16)
     sample = read_sample([parquet])
     assert (sample.whole, sample.rows) == (False, 1_250_000)
     assert sample.frame.height < 300_000
@@ -236,14 +229,11 @@ def test_a_time_by_its_type_alone(tmp_path: Path) -> None:
     assert "time: {column: 'when it was', zone: UTC}" in text
 
 
-def test_files_whose_times_differ_in_notation_are_named(tmp_path: Path) -> None:
+def test_files_whose_times_differ_in_notation_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(HEAD + ROW * 5)
     (tmp_path / "b.csv").write_text(HEAD + "1791367200,cart-7d4b9c6f5-x2x9k,0.2\n" * 5)
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(UsageError, match="expected times of day with their date in one known no"):
         propose_map([str(tmp_path)])
-    told = str(caught.value)
-    assert "got '2026-10-07T10:00:00Z' (ISO 8601 with an offset) in a.csv" in told
-    assert "'1791367200' (seconds since 1970) in b.csv" in told
 
 
 def test_a_faulty_time_does_not_make_the_zone_of_the_others_an_assumption(tmp_path: Path) -> None:
