@@ -197,8 +197,8 @@ def test_a_page_may_be_asked_for_anew_after_its_token_expired(tmp_path: Path) ->
 def test_a_prometheus_whose_head_has_no_end_is_given_up(
     reply: Reply, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hpabatch.importers.prometheus.client.wire._GRACE_S", 0.1)
-    monkeypatch.setattr("hpabatch.importers.prometheus.client.wire._CONNECT_S", 0.3)
+    monkeypatch.setattr("hpabatch.importers.prometheus.client.http._GRACE_S", 0.1)
+    monkeypatch.setattr("hpabatch.importers.prometheus.client.http._CONNECT_S", 0.3)
     with (
         serving(lambda got, wire: reply(wire)) as server,
         Server(server.url, limits=SHORT) as prometheus,

@@ -11,11 +11,11 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 
@@ -40,8 +40,7 @@ SpecRow = dict[str, Any]
 """A row of `hpas` without its cluster, times in ms."""
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(NamedTuple):
     """The state of an HPA at a time.
 
     Attributes:
@@ -72,8 +71,7 @@ class State:
         return same if self.lossy and not same.lossy else self
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(NamedTuple):
     """A state at an instant.
 
     `version` is the object's resourceVersion, 0: not known; `written`: it became so just then, by a
@@ -86,8 +84,7 @@ class Moment:
     written: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
+class Deletion(NamedTuple):
     """The end of an HPA; `uid`: "" where it is not recorded."""
 
     at_ms: int
@@ -136,7 +133,7 @@ class Life:
         tail = self.moments[-2:]
         run = len(tail) == 2 and all(one.state.same(moment.state) for one in tail)
         if run and tail[0].at_ms <= tail[1].at_ms <= moment.at_ms:
-            self.moments[-1] = replace(moment, state=tail[1].state.better(moment.state))
+            self.moments[-1] = moment._replace(state=tail[1].state.better(moment.state))
         else:
             self.moments.append(moment)
 
@@ -147,7 +144,13 @@ class Life:
         logged under the instant at which they came in. Of several sightings of a version that
         counts which was the request that made it.
         """
-        ordered = sorted(self._once(), key=lambda one: one.at_ms)
+        made = {one.version: one for one in self.moments if one.written and one.version}
+        once = [
+            one if one.written or one.version not in made
+            else (known := made[one.version])._replace(state=known.state.better(one.state))
+            for one in self.moments
+        ]  # fmt: skip
+        ordered = sorted(once, key=lambda one: one.at_ms)
         places = [k for k, one in enumerate(ordered) if one.version]
         numbered = sorted((ordered[k] for k in places), key=lambda one: one.version)
         for k, one in zip(places, numbered, strict=True):
@@ -161,19 +164,7 @@ class Life:
             if not found or not found[-1].state.same(one.state):
                 found.append(Moment(at_ms, one.version, one.state))
             else:
-                found[-1] = replace(found[-1], state=found[-1].state.better(one.state))
-        return found
-
-    def _once(self) -> list[Moment]:
-        """Return the moments without those whose version a logged request made."""
-        made = {one.version: one for one in self.moments if one.written and one.version}
-        found = []
-        for one in self.moments:
-            if one.written or one.version not in made:
-                found.append(one)
-            else:
-                known = made[one.version]
-                found.append(replace(known, state=known.state.better(one.state)))
+                found[-1] = found[-1]._replace(state=found[-1].state.better(one.state))
         return found
 
 
@@ -200,29 +191,19 @@ def spec_rows(
         next_ms = _NEVER if following is None else following[0][0].at_ms
         end = life.end(deletions, next_ms)
         if end is None or end > next_ms:
-            end = _NEVER if following is None else _start(*following, changes[-1].at_ms)
+            end = next_ms
+            # It began with its creation, if that is after what is known of the one before.
+            created = None if following is None else following[1].created_ms
+            if created is not None and changes[-1].at_ms < created < next_ms:
+                end = created
         bounds = [one.at_ms for one in changes if one.at_ms < end] + [end]
         for (since, until), one in zip(pairwise(bounds), changes, strict=False):
             yield {
-                "namespace": namespace,
-                "name": name,
-                "uid": life.uid,
-                "valid_from": since,
-                "valid_to": None if until == _NEVER else until,
-                "spec": one.state.text,
-                "labels": one.state.labels,
-                "annotations": one.state.annotations,
-                "created": life.created_ms,
-                "generation": one.state.generation,
-            }
-
-
-def _start(changes: list[Moment], life: Life, after_ms: int) -> int:
-    """Return when a life began: its creation, if that is after what is known of the one before."""
-    first = changes[0].at_ms
-    if life.created_ms is None or not after_ms < life.created_ms < first:
-        return first
-    return life.created_ms
+                "namespace": namespace, "name": name, "uid": life.uid, "valid_from": since,
+                "valid_to": None if until == _NEVER else until, "spec": one.state.text,
+                "labels": one.state.labels, "annotations": one.state.annotations,
+                "created": life.created_ms, "generation": one.state.generation,
+            }  # fmt: skip
 
 
 @lru_cache(maxsize=4096)
@@ -291,11 +272,9 @@ class StatusStore:
         Raises:
             UsageError: the files cannot be read.
         """
-        inside = pl.lit(value=True)
-        if after_ms is not None:
-            inside &= pl.col("ts") > after_ms
-        if until_ms is not None:
-            inside &= pl.col("ts") <= until_ms
+        inside = pl.col("ts").is_between(
+            -_NEVER if after_ms is None else after_ms + 1, _NEVER if until_ms is None else until_ms
+        )
         parts = [self._frame().filter(inside)]
         for file in self._files:
             with disk_errors(file.parent):

@@ -21,13 +21,13 @@ from hpabatch.importers.hpa_events.lives import (
     Deletion,
     Life,
     Moment,
+    SpecRow,
     StatusStore,
     spec_rows,
     state_of,
 )
 from hpabatch.importers.hpa_events.seen import (
     Act,
-    Document,
     Json,
     Remarks,
     Sighting,
@@ -84,14 +84,7 @@ def read_hpa_events(paths: Sequence[str | Path]) -> Events:
     recorder = Recorder()
     for path in _files(paths):
         recorder.read(path)
-    return Events(
-        recorder.hpas(),
-        recorder.edits(),
-        recorder.seen_first(),
-        recorder.last_ms,
-        recorder.remarks.all(),
-        recorder.statuses,
-    )
+    return recorder.events()
 
 
 def _files(paths: Sequence[str | Path]) -> list[Path]:
@@ -136,56 +129,46 @@ class Recorder:
         """
         seen = set[str]()
         kind, told = "", 0
-        for document in documents(path, self.remarks):
-            for sighting in self._sightings(document, first=not kind):
-                told += 1
+        for place, value in documents(path, self.remarks):
+            try:
+                found = list(sightings(value, place))
+            except UnreadableError as error:
+                if not kind:
+                    raise
+                self.remarks.add("documents of other kinds", f"{error}")
+                continue
+            told += len(found)
+            for sighting in found:
                 if isinstance(sighting, int):
                     self._span(sighting)
                 else:
                     self._see(sighting, seen)
-            kind = kind or ("audit log" if is_audit(document.value) else "watch")
+            kind = kind or ("audit log" if is_audit(value) else "watch")
         if not told:
             why = "; does the audit policy log horizontalpodautoscalers?" * (kind == "audit log")
             self.remarks.add("files without HPAs", f"{path}: nothing about an HPA{why}")
 
-    def hpas(self) -> pl.DataFrame:
-        """Return the rows of `hpas` (`SPECS`), sorted."""
-        rows = [
-            row
-            for (namespace, name), lives in sorted(self._lives.items())
-            for row in spec_rows(namespace, name, lives, self._deleted((namespace, name)))
-        ]
-        # A log of requests alone may never have a uid.
-        for row in rows:
-            row["uid"] = row["uid"] or f"hpa-{row['namespace']}-{row['name']}"
-        return pl.DataFrame(rows, schema=SPECS)
-
-    def edits(self) -> pl.DataFrame:
-        """Return the writes whose content is not recorded (`EDITS`), sorted."""
-        rows = set(self._edits)
-        for (namespace, name), deletions in self._deletions.items():
-            if name and (namespace, name) not in self._lives:
-                rows |= {(namespace, name, one.at_ms, Act.deleted.value) for one in deletions}
-        return pl.DataFrame(sorted(rows), schema=EDITS, orient="row")
-
-    def seen_first(self) -> frozenset[tuple[str, str]]:
-        """Return the HPAs that were there before their first row."""
-        found = set()
-        for place, lives in self._lives.items():
+    def events(self) -> Events:
+        """Return what was seen, sorted."""
+        rows: list[SpecRow] = []
+        seen_first: set[Place] = set()
+        edits = set(self._edits)
+        for place, lives in sorted(self._lives.items()):
+            rows += spec_rows(*place, lives, self._deleted(place))
             begun = [life for life in lives if life.moments]
             first = min(begun, key=lambda life: life.changes()[0].at_ms, default=None)
             if first is not None and not first.since_known:
-                found.add(place)
-        return frozenset(found)
-
-    def _sightings(self, document: Document, *, first: bool) -> list[Sighting | int]:
-        try:
-            return list(sightings(document))
-        except UnreadableError as error:
-            if first:
-                raise
-            self.remarks.add("documents of other kinds", f"{error}")
-            return []
+                seen_first.add(place)
+        for row in rows:  # a log of requests alone may never have a uid
+            row["uid"] = row["uid"] or f"hpa-{row['namespace']}-{row['name']}"
+        for (namespace, name), deletions in self._deletions.items():
+            if name and (namespace, name) not in self._lives:
+                edits |= {(namespace, name, one.at_ms, Act.deleted.value) for one in deletions}
+        return Events(
+            pl.DataFrame(rows, schema=SPECS),
+            pl.DataFrame(sorted(edits), schema=EDITS, orient="row"),
+            frozenset(seen_first), self.last_ms, self.remarks.all(), self.statuses,
+        )  # fmt: skip
 
     def _see(self, sighting: Sighting, seen: set[str]) -> None:
         """Take in a sighting; `seen`: uids of the HPAs that its file has shown before."""
@@ -200,7 +183,7 @@ class Recorder:
                 self._span(sighting.at_ms)
                 row = (sighting.namespace, sighting.name, sighting.at_ms, sighting.act.value)
                 if row not in self._edits:
-                    self.remarks.count("writes of HPAs of which only the time is recorded")
+                    self.remarks.add("writes of HPAs of which only the time is recorded")
                 self._edits.add(row)
             return
         hpa, problems = decode_hpa(sighting.object or {})
@@ -230,7 +213,7 @@ class Recorder:
         version = _version(sighting) if sighting.stored else 0
         state = state_of(hpa, defaulted=sighting.stored)
         if life.moments and not is_exact and not life.moments[-1].state.same(state):
-            self.remarks.count("edits of HPAs that may have been earlier than recorded here")
+            self.remarks.add("edits of HPAs that may have been earlier than recorded here")
         written = sighting.act is not Act.seen
         life.add(Moment(since_ms, version, state, written))
 

@@ -59,7 +59,6 @@ _SENTENCES: Mapping[str, str] = {
     "per cpu": "counters per core were added up",
     "together": "containers of a pod were sampled one by one; they got common times",
     "assumed": "assumed",
-    "downsampled": "samples were downsampled by the store",
     "no replicas": "scale targets have no known size",
     "no pod": "rows are of no known pod and are left out",
     "no request": "containers have no request for cpu",
@@ -92,7 +91,7 @@ class ImportResult:
         remarks: sentences of what does not fit together.
         details: every disagreement between the server and objects; `notes` counts them.
         unused: manifests of HPAs that nobody exported, in no window and no cluster.
-        figures: counters of requests, see `wire.Figures`.
+        figures: counters of requests, see `http.Figures`.
     """
 
     start_ms: int

@@ -27,7 +27,7 @@ from hpabatch.importers.common.claims import (
     windows_at_work,
 )
 from hpabatch.importers.common.work import Sink, check_work, locked, work_folder
-from hpabatch.importers.prometheus.client.http import Fetcher, Limits, Server
+from hpabatch.importers.prometheus.client.http import Limits, Server
 from hpabatch.importers.prometheus.client.login import Login, server_url
 from hpabatch.importers.prometheus.reading.window import (
     Window,
@@ -84,6 +84,7 @@ def import_prometheus(
         timeout_s=request.timeout_ms / 1000,
         gzip=request.compress,
     )
+    limits = replace(limits, most_samples=request.max_samples)
     request = replace(request, url=server_url(request.url))
     span = request.span_ms(now_ms())
     _check_time(request, span, now_ms())
@@ -97,9 +98,7 @@ def import_prometheus(
         folder = work_folder(out, name, work)
         with locked(folder, store):
             start_ms, end_ms = _time(request, span, store, now_ms())
-            return _import(
-                request, start_ms, end_ms, beside, store, server, limits.concurrency, progress
-            )
+            return _import(request, start_ms, end_ms, beside, store, server, progress)
 
 
 _Span = tuple[int | None, int | None]
@@ -163,7 +162,6 @@ def _import(
     beside: Beside,
     store: StoreWriter,
     server: Server,
-    concurrency: int,
     progress: Progress,
 ) -> ImportResult:
     began, sink = time.monotonic(), Sink(store)
@@ -180,22 +178,19 @@ def _import(
             work.append((cluster, replace(window, again=again)))
     for cluster in site.clusters:
         claim_windows(sink, request, cluster, [window for c, window in work if c == cluster])
-    with Fetcher(server, concurrency, request.max_samples) as fetcher:
-        series = AdapterSeries(server, start_ms, end_ms)
-        for number, (cluster, window) in enumerate(work):
+    series = AdapterSeries(server, start_ms, end_ms)
+    for number, (cluster, window) in enumerate(work):
 
-            def tell(share: float, done: int = number, window: Window = window) -> None:
-                rate = fetcher.samples / max(time.monotonic() - began, 1e-3)
-                day = show_instant(window.span.after_ms)[:10]
-                message = f"{day}: {fetcher.samples:,} samples, {rate:,.0f} samples/s"
-                progress(message, (done + share) / len(work))
+        def tell(share: float, done: int = number, window: Window = window) -> None:
+            rate = server.samples / max(time.monotonic() - began, 1e-3)
+            day = show_instant(window.span.after_ms)[:10]
+            message = f"{day}: {server.samples:,} samples, {rate:,.0f} samples/s"
+            progress(message, (done + share) / len(work))
 
-            WindowImport(request, beside, site, series, cluster, fetcher, sink, window).run(
-                result, tell
-            )
-            result.windows += 1
-            fetcher.retry_sizes()
-        result.samples, result.halved = fetcher.samples, fetcher.halved
+        WindowImport(request, beside, site, series, cluster, server, sink, window).run(result, tell)
+        result.windows += 1
+        server.retry_sizes()
+    result.samples, result.halved = server.samples, server.halved
     result.notes.update(dict.fromkeys((*beside.notes, *beside.told.summary())))
     result.details = tuple(beside.told.details())
     result.findings.add(server.findings)

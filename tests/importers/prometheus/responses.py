@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 from hpabatch.importers.prometheus.client.errors import TooMuchError
-from hpabatch.importers.prometheus.client.http import Server
+from hpabatch.importers.prometheus.client.http import Limits, Server
 from hpabatch.importers.prometheus.client.queries import RangeRequest, Request, SeriesRequest
 from hpabatch.importers.prometheus.client.samples import Samples
 from tests.importers.prometheus.made import Series, made
@@ -15,19 +14,18 @@ from tests.importers.prometheus.made import Series, made
 class Memory(Server):
     """Responses from a list of series; no response has more than `most` samples."""
 
-    def __init__(self, series: Sequence[Series], most: int = 1 << 30) -> None:
+    def __init__(
+        self, series: Sequence[Series], most: int = 1 << 30, most_samples: int = 1 << 40
+    ) -> None:
+        super().__init__("http://memory", limits=Limits(concurrency=1, most_samples=most_samples))
         self.series = list(series)
         self.most = most
         self.asked: list[Request] = []
-        self._lock = threading.Lock()
 
     def fetch(self, request: Request) -> Samples:
         with self._lock:
             self.asked.append(request)
         return self._answer(request)
-
-    def stop(self) -> None:
-        """Stop; there is nothing that could go on."""
 
     def _answer(self, request: Request) -> Samples:
         assert not isinstance(request, RangeRequest)

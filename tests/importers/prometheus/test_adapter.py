@@ -15,17 +15,19 @@ from hpabatch.errors import UsageError
 from hpabatch.importers.prometheus.metrics.adapter import (
     NAMESPACES,
     PODS,
+    AdapterConfig,
+    Rule,
     custom_query,
     external_query,
     label_of,
     metric_names,
     narrowed,
+    read_adapter,
     resource_of,
     resource_query,
     selector_matchers,
     series_selectors,
 )
-from hpabatch.importers.prometheus.metrics.adapter_file import AdapterConfig, Rule, read_adapter
 from hpabatch.inputs.documents import Mistakes, Place
 from tests.importers.mutations import says
 from tests.importers.prometheus.mapping_help import refused_by_promtool

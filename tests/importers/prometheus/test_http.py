@@ -27,7 +27,6 @@ from hpabatch.importers.prometheus.client.http import (
 )
 from hpabatch.importers.prometheus.client.login import Login, read_login
 from hpabatch.importers.prometheus.client.queries import Query, RangeRequest, SeriesRequest
-from hpabatch.importers.prometheus.client.wire import GOOD_ANSWERS, Gate
 from hpabatch.importers.prometheus.request import LoginOptions
 from tests.importers.prometheus.mock_server import (
     AT,
@@ -159,41 +158,14 @@ def test_a_server_without_post_gets_get(status: int) -> None:
 
 
 def test_all_threads_wait_for_a_server_that_wants_rest() -> None:
-    clock = Clock()
-    gate = Gate(4, clock, clock.sleep)
-    with gate.request() as begun, gate.request():
-        gate.slow_down(30, begun)
-        gate.slow_down(10, begun)  # both were told; the longer counts, and one halving
-    assert gate._allowed == 2
+    mock = Mock([failure(429, "x", Retry_After="30")])
+    server = mock.server()
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda _: _pass(gate), range(4)))
-    assert clock.now >= 30
-    assert gate.paused_s >= 30
-
-
-def _pass(gate: Gate) -> float:
-    with gate.request() as begun:
-        return begun
-
-
-def test_fewer_requests_after_a_push_back_and_more_after_good_answers() -> None:
-    clock = Clock()
-    gate = Gate(4, clock, clock.sleep)
-    for allowed in (2, 1, 1):
-        clock.now += 1
-        with gate.request() as begun:
-            gate.slow_down(0, begun)
-        assert gate._allowed == allowed
-    for allowed in (2, 3, 4, 4):
-        for _ in range(GOOD_ANSWERS):
-            gate.answered()
-        assert gate._allowed == allowed
-    for _ in range(GOOD_ANSWERS - 1):
-        gate.answered()
-    clock.now += 1
-    gate.slow_down(0, clock.now)
-    gate.answered()
-    assert gate._allowed == 2, "good responses in a row count"
+        assert server.fetch(ONE).count == 1
+        mock.replies = [failure(503, "x", Retry_After="30")]
+        assert [found.count for found in pool.map(server.fetch, [ONE] * 4)] == [1] * 4
+    assert mock.clock.now >= 60
+    assert server.figures.paused_s >= 60
 
 
 def test_a_stop_ends_waits_and_questions() -> None:
@@ -355,7 +327,7 @@ def test_silence_is_a_dead_server_if_it_says_nothing_at_all() -> None:
     def silent(request: httpx2.Request) -> httpx2.Response:
         raise httpx2.ReadTimeout("", request=request)
 
-    server._wire._client._transport = httpx2.MockTransport(silent)
+    server._client._transport = httpx2.MockTransport(silent)
     told = "It was tried 8 times; to continue, repeat the command with --resume"
     with pytest.raises(GaveUpError, match=told):
         server.fetch(TWO)
@@ -542,4 +514,4 @@ def test_loopback_is_asked_directly(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, "http://10.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "")
     with Server("http://127.0.0.1:9090") as near, Server("http://prom:9090") as far:
-        assert (near._wire._proxy(), far._wire._proxy()) == (None, "http://10.0.0.1:9")
+        assert (near._proxy(), far._proxy()) == (None, "http://10.0.0.1:9")

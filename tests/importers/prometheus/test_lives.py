@@ -171,18 +171,6 @@ def test_an_old_exporter_gives_no_uids() -> None:
     assert other["uid"] != row["uid"]
 
 
-def test_version_1_gives_uids_with_the_info_only() -> None:
-    nameless = pod("db-0", None)
-    frame = found_pods(
-        [(pod("db-0", "u1"), steady(900, 990)), (pod("db-0", "u2"), steady(1200, 1500))],
-        created=[(nameless, 1190)],
-        owners=[{**nameless, **owned_by("StatefulSet", "db")}],
-        heartbeats=BEATS,
-    )
-    assert lives(frame) == [("u1", 900, 1020), ("u2", 1190, 1530)]
-    assert frame["target"].to_list() == ["db", "db"]
-
-
 def test_labels_of_equal_pods_are_equal_texts() -> None:
     frame = found_pods(
         [(pod("a", "u1"), steady(900, 990)), (pod("b", "u2"), steady(900, 990))],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from hpabatch.importers.prometheus.client.http import Fetcher
 from hpabatch.importers.prometheus.client.queries import Query, SeriesRequest
 from hpabatch.importers.prometheus.client.samples import Findings, Span
 from hpabatch.importers.prometheus.reading.reader import Reader, Things
@@ -35,10 +34,8 @@ def read(
     things = Things(
         "pod", tuple(("ns", pod) for pod in pods), frozenset(("ns", pod) for pod in partial)
     )
-    with Fetcher(server, 1) as fetcher:
-        reader = Reader(
-            fetcher, {"x": Query("x", ("x",))}, SPAN, {}, MINUTE, 10_000, 50, Findings()
-        )
+    with server:
+        reader = Reader(server, {"x": Query("x", ("x",))}, SPAN, {}, MINUTE, 10_000, 50, Findings())
         gauge = reader.gauge("x", labels, things, there)
     raw = {
         p
@@ -99,8 +96,8 @@ def test_an_object_that_switches_to_another_series_is_asked_raw() -> None:
 def test_answers_stay_small(most: int) -> None:
     server = Memory([one(f"p{k}", steady(1.0)) for k in range(20)])
     things = Things("pod", tuple(("ns", f"p{k}") for k in range(20)))
-    with Fetcher(server, 1) as fetcher:
-        reader = Reader(fetcher, {}, SPAN, {}, MINUTE, most, 5, Findings())
+    with server:
+        reader = Reader(server, {}, SPAN, {}, MINUTE, most, 5, Findings())
         whole = reader.raw(Query("x", ("x",)), things, 1)
     assert whole.count == 20 * 105
     largest = max(

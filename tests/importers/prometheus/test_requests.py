@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hpabatch.importers.common.objects import AMOUNTS
 from hpabatch.importers.prometheus.client.samples import Findings, Span
 from hpabatch.importers.prometheus.pods.states import (
+    REQUESTED,
     REQUESTS,
-    Requested,
     note_lacking,
     request_rows,
 )
@@ -45,10 +45,7 @@ def rows(
     **series: list[Series],
 ) -> list[tuple[Any, ...]]:
     """Return container, kind, index, valid from (s) and the amounts."""
-    names = ("requests", "limits", "init_requests", "init_limits", "containers", "init_containers")
-    said = Requested(
-        *(gauge(n, series.get(n, []), span) for n in (*names, "overhead_cpu", "overhead_memory"))
-    )
+    said = {name: gauge(name, series.get(name, []), span) for name in REQUESTED}
     noted = Findings() if findings is None else findings
     found = request_rows(said, pods, span, noted, initial=initial)
     note_lacking(found, noted)
@@ -78,15 +75,6 @@ def test_kinds() -> None:
         ("", "overhead", 0, 990, 250, 1_024_000, None, None),
         ("proxy", "sidecar", 1, 990, 100, None, 200, None),
     ]
-
-
-def test_an_old_exporter_tells_no_sidecars() -> None:
-    plain = gauge("containers", [({**pod(), "container": "proxy"}, WHEN)])
-    nothing = {name: gauge(name, []) for name in Requested.__slots__ if name != "init_containers"}
-    found = request_rows(
-        Requested(**nothing, init_containers=plain), NEW, SPAN, Findings(), initial=False
-    )
-    assert found["kind"].to_list() == ["init"]
 
 
 def test_a_container_without_any_request_has_a_row() -> None:

@@ -168,10 +168,13 @@ def test_the_same_series_twice() -> None:
         (b"[]", "expected the JSON"),
         (b'{"status":"success"}', "no data"),
         (b'{"status":"error","error":"bad"}', "'error': bad"),
-        (b'{"status":"success","data":[]}', "no type"),
+        (b'{"status":"success","data":[]}', "expected a query result"),
         (b'{"status":"success","data":{"result":[]}}', "no type"),
         (b'{"status":"success","data":{"resultType":"matrix"}}', "expected a query result"),
-        (b'{"status":"success","data":{"resultType":"matrix\xff","result":[]}}', "no type"),
+        (
+            b'{"status":"success","data":{"resultType":"matrix\xff","result":[]}}',
+            "expected a query result",
+        ),
         (b'{"status":"success\xff","data":[]}', "expected the JSON"),
         (
             b'{"status":"success","data":{"resultType":"matrix","result":{}}}',

@@ -1,21 +1,18 @@
-"""Tests of sources: which of several scrapes counts, sample spacing, downsampled data."""
+"""Tests of sources: which of several scrapes counts."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import polars as pl
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpabatch.importers.prometheus.client.samples import Findings, Samples
 from hpabatch.importers.prometheus.reading.gauges import (
-    downsampled,
     one_source,
     source_ranks,
     sources,
-    spacing_ms,
 )
 from tests.effort import effort
 from tests.importers.prometheus.made import Series, made
@@ -178,33 +175,3 @@ def test_the_order_of_series_is_irrelevant_and_each_time_has_one_source(
     for _, _, seconds in described:
         for s in seconds:
             assert any(1000 * (s - 10) <= t <= 1000 * (s + 10) for t in times)
-
-
-def test_spacing_is_the_usual_one() -> None:
-    pods: list[Series] = [
-        ({**POD, "id": str(k)}, [*every(30, 5, k), (900_000 + k, 1.0)]) for k in range(3)
-    ]
-    assert spacing_ms(made(pods)) == 30_000
-    assert spacing_ms(made([(POD, every(30, 1))])) is None
-
-
-@pytest.mark.parametrize(
-    ("spacing_s", "offset_s", "expected_ms", "told"),
-    [
-        (300, 299.999, None, "5 minutes"),
-        (3600, 3599.999, None, "1 hour"),
-        (300, 299.999, 30_000, "5 minutes"),
-        (300, 17.0, 30_000, "5 minutes"),
-        (300, 17.0, None, None),
-        (300, 299.999, 300_000, None),
-        (3600, 3599.999, 300_000, "1 hour"),
-        (60, 59.999, None, None),
-        (301, 0.0, 30_000, None),
-    ],
-)
-def test_downsampled_answers_are_recognised(
-    spacing_s: int, offset_s: float, expected_ms: int | None, told: str | None
-) -> None:
-    found = downsampled(made([(POD, every(spacing_s, 20, offset_s))]), expected_ms)
-    assert (found is None) == (told is None)
-    assert told is None or (found is not None and told in found)

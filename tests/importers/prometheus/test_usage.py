@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpabatch.importers.prometheus.client.samples import Findings, Span, empty_samples
-from hpabatch.importers.prometheus.pods.usage import USAGE, rated_rows, usage_rows
+from hpabatch.importers.prometheus.pods.usage import USAGE, usage_rows
 from hpabatch.importers.prometheus.reading.gauges import SILENT_MS, source_ranks
 from tests.effort import effort
 from tests.importers.prometheus.made import Series, between, made
@@ -170,7 +170,7 @@ def test_rates_are_rounded_to_microcores_before_they_are_rounded_up() -> None:
     cores = cpu_of((30, 0.25000000000000006), (60, 0.07), (90, 0.0700011), (120, math.nan))
     memory = made([cpu_of((30, 10.5), (60, 11.0))])
     findings = Findings()
-    found = rated_rows(made([cores]), memory, 300_000, SPAN, findings)
+    found = usage_rows(made([cores]), memory, SPAN, findings, rate_ms=300_000)
     assert found.schema == USAGE
     assert seconds(found.rows()) == [*((30, 300, 250, 11), (60, 300, 70, 11), (90, 300, 71, None))]
     assert sum(findings.counts.values()) == 1

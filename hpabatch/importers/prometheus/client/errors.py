@@ -57,33 +57,30 @@ class RetryableError(Exception):
 
     Attributes:
         wait_s: the wait that the server asks for (Retry-After); 0: none.
-        begun_s: when the attempt began, by the client's clock, where the server is busy.
     """
 
-    def __init__(
-        self, message: str, failure: Failure, wait_s: float = 0.0, begun_s: float = 0.0
-    ) -> None:
+    def __init__(self, message: str, failure: Failure, wait_s: float = 0.0) -> None:
         super().__init__(message)
         self.failure = failure
         self.wait_s = wait_s
-        self.begun_s = begun_s
 
 
 _TOO_LARGE: Final = frozenset((413, 414, 431))
-_BUSY: Final = frozenset((429, 503))
-_PASSING: Final = frozenset((408, 425))
+_FAILURES: Final[Mapping[int, Failure]] = {
+    408: "passing", 422: "refused", 425: "passing", 429: "busy", 503: "busy", 504: "large",
+}  # fmt: skip
+"""By status; other ones from 500 on, and those below 300, may pass."""
 _TAGS: Final = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _MOST_TEXT: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A reply that came in full; `begun_s` is when its request began."""
+    """A reply that came in full."""
 
     status: int
     headers: Mapping[str, str]
     body: bytearray
-    begun_s: float = 0.0
 
 
 class _Error(msgspec.Struct):
@@ -123,14 +120,10 @@ def check_reply(reply: Reply, where: str, now_s: float, hide: Callable[[str], st
         raise TooMuchError(told)
     _check_address(reply, where, told, hide)
     wait_s = retry_after_s(reply.headers, now_s) or 0.0
-    if reply.status == 504 or kind == "timeout":
+    if kind == "timeout":
         raise RetryableError(told, "large", wait_s)
-    if reply.status == 422:
-        raise RetryableError(told, "refused", wait_s)
-    if reply.status in _BUSY:
-        raise RetryableError(told, "busy", wait_s, reply.begun_s)
-    if reply.status >= 500 or reply.status in _PASSING or reply.status < 300:
-        raise RetryableError(told, "passing", wait_s)
+    if reply.status in _FAILURES or reply.status >= 500 or reply.status < 300:
+        raise RetryableError(told, _FAILURES.get(reply.status, "passing"), wait_s)
     raise RefusedQueryError(told)
 
 

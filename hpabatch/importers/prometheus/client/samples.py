@@ -8,13 +8,12 @@ they take five times the memory of their text.
 
 from __future__ import annotations
 
-import contextlib
 import re
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -188,8 +187,8 @@ class _Series(msgspec.Struct, gc=False):
 
 
 class _Result(msgspec.Struct):
-    resultType: str  # noqa: N815 - spelled as in the response
-    result: list[_Series] | None
+    resultType: str = ""  # noqa: N815 - spelled as in the response
+    result: msgspec.Raw = _ABSENT
 
 
 class _Head(msgspec.Struct):
@@ -201,17 +200,14 @@ class _Head(msgspec.Struct):
     isPartial: bool = False  # noqa: N815 - VictoriaMetrics, spelled as in the response
 
 
-class _Kind(msgspec.Struct):
-    resultType: str = ""  # noqa: N815 - spelled as in the response
-
-
 _HEAD = msgspec.json.Decoder(_Head)
 _RESULT = msgspec.json.Decoder(_Result)
-_KIND = msgspec.json.Decoder(_Kind)
+_LIST = msgspec.json.Decoder(list[_Series] | None)
 _TEXTS = msgspec.json.Decoder(list[str])
 _FACTS = msgspec.json.Decoder(dict[str, object])
 _SAMPLE = msgspec.json.Decoder(tuple[float, str])
 _SAMPLES = msgspec.json.Decoder(list[tuple[float, str]])
+T = TypeVar("T")
 
 
 def decode(body: bytes | bytearray, asked: Expected, findings: Findings | None = None) -> Samples:
@@ -229,25 +225,27 @@ def decode(body: bytes | bytearray, asked: Expected, findings: Findings | None =
         PartialResponseError: the server warns of absent data.
     """
     noted = Findings()
-    data = _data(body, noted)
-    try:
-        result = _RESULT.decode(data)
-    except _BROKEN as error:
-        _check_kind(_kind(data), asked.kind)  # a scalar is no list of series either
-        raise InvalidResponseError(
-            f"expected a query result, got another response: {error}"
-        ) from None
-    _check_kind(result.resultType, asked.kind)
-    series = [one for one in result.result or [] if not _is_histogram(one, noted)]
+    result = _decoded(_RESULT, _data(body, noted), "a query result")
+    kind = result.resultType
+    if kind not in ("vector", "matrix") or (asked.kind is not None and kind != asked.kind):
+        said = f"{kind!r}" if kind else "no type"
+        raise InvalidResponseError(f"expected {asked.kind or 'series'} in the response, got {said}")
+    listed = _decoded(_LIST, result.result, "a query result") or []
+    series = [one for one in listed if not _is_histogram(one, noted)]
     for one in series:
         if _SERIES in one.metric:  # the column of their numbers, and a rare label
             one.metric[f"exported_{_SERIES}"] = one.metric.pop(_SERIES)
     # In the order of `make_samples`, so that it need not sort the samples.
     series.sort(key=lambda one: sorted(one.metric.items()))
     metrics = [one.metric for one in series]
-    _check_labels(metrics, asked.must)
-    vector = result.resultType == "vector"
-    times, values, counts = _points(series, vector)
+    for metric in metrics:
+        for name, allowed in asked.must.items():
+            value = metric.get(name, "")  # Prometheus: an absent label is an empty one
+            if not value if allowed is None else value not in allowed:
+                raise InvalidResponseError(
+                    f"{_named(metric)} was not asked for: {name} is {value!r}"
+                )
+    times, values, counts = _points(series, kind == "vector")
     _check_times(times, counts, metrics, asked)
     if findings is not None:
         findings.add(noted)
@@ -266,12 +264,8 @@ def decode_values(body: bytes | bytearray, findings: Findings | None = None) -> 
         PartialResponseError: the server warns of absent data.
     """
     data = _data(body, Findings() if findings is None else findings)
-    try:
-        return sorted(set(_TEXTS.decode(data)))
-    except _BROKEN as error:
-        raise InvalidResponseError(
-            f"expected a list of label values, got another response: {error}"
-        ) from None
+    texts: list[str] = _decoded(_TEXTS, data, "a list of label values")
+    return sorted(set(texts))
 
 
 def decode_facts(body: bytes | bytearray) -> dict[str, str]:
@@ -280,23 +274,22 @@ def decode_facts(body: bytes | bytearray) -> dict[str, str]:
     Raises:
         InvalidResponseError: the response is no JSON, or no build information.
     """
-    try:
-        facts = _FACTS.decode(_data(body, Findings()))
-    except _BROKEN as error:
-        raise InvalidResponseError(
-            f"expected build information, got another response: {error}"
-        ) from None
+    facts = _decoded(_FACTS, _data(body, Findings()), "build information")
     return {name: value for name, value in facts.items() if isinstance(value, str)}
+
+
+def _decoded(
+    decoder: msgspec.json.Decoder[T], data: bytes | bytearray | msgspec.Raw, what: str
+) -> T:
+    try:
+        return decoder.decode(data)
+    except _BROKEN as error:
+        raise InvalidResponseError(f"expected {what}, got another response: {error}") from None
 
 
 def _data(body: bytes | bytearray, noted: Findings) -> msgspec.Raw:
     """Return the data of a successful and complete response."""
-    try:
-        head = _HEAD.decode(body)
-    except _BROKEN as error:
-        raise InvalidResponseError(
-            f"expected the JSON of a Prometheus API, got another response: {error}"
-        ) from None
+    head = _decoded(_HEAD, body, "the JSON of a Prometheus API")
     if head.status != "success":
         told = head.error or "without a reason"
         raise InvalidResponseError(
@@ -313,37 +306,12 @@ def _data(body: bytes | bytearray, noted: Findings) -> msgspec.Raw:
     return head.data
 
 
-def _kind(data: msgspec.Raw) -> str:
-    with contextlib.suppress(*_BROKEN):
-        return _KIND.decode(data).resultType
-    return ""
-
-
-def _check_kind(kind: str, wanted: Kind | None) -> None:
-    if kind not in ("vector", "matrix") or (wanted is not None and kind != wanted):
-        said = f"{kind!r}" if kind else "no type"
-        raise InvalidResponseError(f"expected {wanted or 'series'} in the response, got {said}")
-
-
 def _is_histogram(one: _Series, noted: Findings) -> bool:
     """Count a series with native histograms; say whether it has nothing else."""
     if not any(memoryview(raw).nbytes for raw in (one.histograms, one.histogram)):
         return False
     noted.note("histogram", one.metric.get("__name__", ""))
     return not any(memoryview(raw).nbytes for raw in (one.values, one.value))
-
-
-def _check_labels(
-    metrics: Sequence[dict[str, str]], must: Mapping[str, Collection[str] | None]
-) -> None:
-    wanted = [(name, None if v is None else frozenset(v)) for name, v in must.items()]
-    for metric in metrics:
-        for name, allowed in wanted:
-            value = metric.get(name, "")  # Prometheus: an absent label is an empty one
-            if not value if allowed is None else value not in allowed:
-                raise InvalidResponseError(
-                    f"{_named(metric)} was not asked for: {name} is {value!r}"
-                )
 
 
 def _check_unique(samples: Samples) -> None:
@@ -396,32 +364,22 @@ def _check_times(
     asked: Expected,
 ) -> None:
     """Check that times (ms) are within the request and ascend in each series."""
-    if not len(times):
-        return
+
+    def refuse(wrong: NDArray[np.bool_], why: str) -> None:
+        if wrong.any():
+            place = int(np.argmax(wrong))
+            number = int(np.searchsorted(np.cumsum(counts), place, side="right"))
+            where = f"the sample at {times[place] / 1000:.3f} of {_named(metrics[number])}"
+            raise InvalidResponseError(f"{where} {why}")
+
     # A comparison with NaN is false, so NaN counts as outside.
-    wrong = ~((times >= asked.from_ms) & (times <= asked.until_ms))
-    if not wrong.any() and asked.step_ms:
-        wrong = ~np.isin(times % asked.step_ms, (asked.from_ms % asked.step_ms, 0))
-    if wrong.any():
-        raise InvalidResponseError(
-            f"{_told(times, wrong, counts, metrics)} was not asked for: "
-            f"the times are {asked.from_ms / 1000:.3f} to {asked.until_ms / 1000:.3f}"
-            + (f" in steps of {asked.step_ms / 1000:g} s" if asked.step_ms else "")
-        )
+    outside = ~((times >= asked.from_ms) & (times <= asked.until_ms))
+    told = f"the times are {asked.from_ms / 1000:.3f} to {asked.until_ms / 1000:.3f}"
+    refuse(outside, f"was not asked for: {told}")
+    if asked.step_ms:
+        between = ~np.isin(times % asked.step_ms, (asked.from_ms % asked.step_ms, 0))
+        refuse(between, f"was not asked for: {told} in steps of {asked.step_ms / 1000:g} s")
     back = np.diff(times, prepend=-np.inf) <= 0
     ends = np.cumsum(counts)
     back[ends[ends < len(times)]] = False  # where a series begins
-    if back.any():
-        told = _told(times, back, counts, metrics)
-        raise InvalidResponseError(f"{told} does not come after the one before")
-
-
-def _told(
-    times: NDArray[np.float64],
-    wrong: NDArray[np.bool_],
-    counts: NDArray[np.int64],
-    metrics: Sequence[dict[str, str]],
-) -> str:
-    place = int(np.argmax(wrong))
-    number = int(np.searchsorted(np.cumsum(counts), place, side="right"))
-    return f"the sample at {times[place] / 1000:.3f} of {_named(metrics[number])}"
+    refuse(back, "does not come after the one before")

@@ -1,30 +1,270 @@
-"""PromQL that prometheus-adapter sends for a metric.
+"""prometheus-adapter: its configuration, in the forms that are used, and the PromQL that it sends.
 
 The adapter knows a metric only through series that exist: for every rule it lists the series that
 `seriesQuery` selects, names a metric after each, and takes the labels of its objects from the
 series' labels. So a query needs the series that were found, with their label names. Follows
-pkg/naming, pkg/custom-provider, pkg/external-provider and pkg/resourceprovider of
-kubernetes-sigs/prometheus-adapter.
+pkg/config, pkg/naming, pkg/custom-provider, pkg/external-provider and pkg/resourceprovider of
+kubernetes-sigs/prometheus-adapter (0.9 to 0.12).
+
+Read are the fields of templates, one by one, and the regular expressions that Go and Python share.
+A rule with anything else has a `problem`, reported where a metric needs the rule: a mapping file
+can say its PromQL.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
-from hpabatch.importers.prometheus.metrics.adapter_file import (
-    AdapterConfig,
-    ResourceMapping,
-    Rule,
-    Template,
-)
 from hpabatch.importers.prometheus.metrics.queries import with_matchers
-from hpabatch.inputs.documents import show
+from hpabatch.inputs import document_kinds as kinds
+from hpabatch.inputs.document_keys import ListOf, MapOf, Record, Scalar, key
+from hpabatch.inputs.documents import Mistakes, Place, show
 from hpabatch.model.objects.autoscale import TYPES
 from hpabatch.model.objects.field_errors import go_quote
 from hpabatch.model.selectors import Requirement, parse_selector
+
+TOP_KEYS: Final = ("rules", "externalRules", "resourceRules")
+"""The keys by which a configuration is recognized."""
+
+_HOLE = re.compile(r"<<\s*(?:\.(\w+)|index\s+\.LabelValuesByName\s+\"(\w+)\")\s*>>", re.ASCII)
+_QUERY_FIELDS: Final = ("Series", "LabelMatchers", "GroupBy")
+_WRITE: Final = "write a mapping file (docs/prometheus.md)"
+_PLACEHOLDER = re.compile(r"\$(?:\$|\{(\w+)\}|(\w+))")
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A text with fields such as `<<.Series>>`; `problem` says why it is not read, a sentence."""
+
+    text: str
+    problem: str = ""
+
+    def filled(self, fields: Mapping[str, str], values: Mapping[str, str] | None = None) -> str:
+        """Return the text with its fields, and with values of labels (`index`).
+
+        Raises:
+            ValueError: there is a `problem`.
+        """
+        if self.problem:
+            raise ValueError(self.problem)
+        return _HOLE.sub(
+            lambda hole: fields[hole[1]] if hole[1] else (values or {}).get(hole[2], ""), self.text
+        )
+
+
+def _template(name: str, allowed: Collection[str]) -> Scalar:
+    """Return the kind of a template at a key, with these fields."""
+
+    def parse(value: object) -> Template:
+        text = kinds.STRING.parse(value)
+        # The adapter has values of labels in queries only.
+        by_name = allowed is _QUERY_FIELDS
+        known = _HOLE.sub(
+            lambda hole: "" if hole[1] in allowed or (hole[2] and by_name) else hole[0], text
+        )
+        if "<<" not in known:
+            return Template(text)
+        named = ", ".join(f"<<.{name}>>" for name in allowed)
+        action = known[known.index("<<") :].partition(">>")[0]
+        return Template(text, f"{name}: expected {named}, got {action}>>; {_WRITE}")
+
+    return Scalar("a string", parse)
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """The resource whose objects a label names; `group` "": any."""
+
+    resource: str = key("resource", kinds.text())
+    group: str = key("group", kinds.STRING, "", "")
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceMapping:
+    """The mapping of labels to Kubernetes resources."""
+
+    overrides: tuple[tuple[str, Override], ...] = key(
+        "overrides", MapOf(Record(Override, nulls=True), "a mapping", may_be_empty=True), "", ()
+    )
+    template: Template = key(
+        "template", _template("template", ("Group", "Resource")), "", Template("")
+    )
+    namespaced: bool = key("namespaced", kinds.YES_NO, "", True)
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesFilter:
+    """A regular expression that names of series must match, or one that they must not."""
+
+    wanted: str = key("is", kinds.STRING, "", "")
+    unwanted: str = key("isNot", kinds.STRING, "", "")
+
+    def checked(self, place: Place) -> SeriesFilter:
+        """Return it (MistakesError: it has both, or none of them)."""
+        if bool(self.wanted) == bool(self.unwanted):
+            found = "both" if self.wanted else "none of them"
+            place.refuse(f"expected one of is and isNot, got {found}")
+        return self
+
+    def read(self) -> tuple[re.Pattern[str], str]:
+        """Return the expression, and why it is none that Go and Python share."""
+        return _regexp("is" if self.wanted else "isNot", self.wanted or self.unwanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How a series' name becomes a metric's."""
+
+    matches: str = key("matches", kinds.STRING, "", "")
+    form: str = key("as", kinds.STRING, "", "")
+
+    def checked(self, place: Place) -> Naming:
+        """Return it (MistakesError: it does not say which group is the name)."""
+        groups = self.read()[0].groups
+        if not self.form and groups > 1:
+            wrong = f"expected the key as: name.matches has {groups} groups"
+            place.refuse(wrong, "say which group is meant")
+        return replace(self, form=self.form or ("$1" if groups else "$0"))
+
+    def read(self) -> tuple[re.Pattern[str], str]:
+        """Return the expression, and why it is none that Go and Python share."""
+        return _regexp("matches", self.matches or "(?s).*")
+
+
+_RESOURCES: Final = Record(ResourceMapping, nulls=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One of `rules` or `externalRules`.
+
+    Attributes:
+        place: file and path, for messages.
+        series_query: the selector of /api/v1/series by which series are found.
+        query: the template of the PromQL that is asked.
+    """
+
+    series_query: str = key("seriesQuery", kinds.text())
+    filters: tuple[SeriesFilter, ...] = key(
+        "seriesFilters",
+        ListOf(Record(SeriesFilter, nulls=True), "a list", 1_000_000, only_lists=True, least=0),
+        "", (),
+    )  # fmt: skip
+    resources: ResourceMapping = key("resources", _RESOURCES, "", ResourceMapping())
+    name: Naming = key("name", Record(Naming, nulls=True), "", Naming(form="$0"))
+    query: Template = key(
+        "metricsQuery", _template("metricsQuery", _QUERY_FIELDS), "",
+        Template("", "the rule has no metricsQuery"),
+    )  # fmt: skip
+    place: str = ""
+
+    def checked(self, place: Place) -> Rule:
+        """Return it with a bare selector, and without an empty query."""
+        query = self.query if self.query.text else Template("", "the rule has no metricsQuery")
+        return replace(self, series_query=self.series_query.strip(), query=query)
+
+    @property
+    def problem(self) -> str:
+        """Why this package cannot follow the rule; "": it can."""
+        patterns: tuple[SeriesFilter | Naming, ...] = (*self.filters, self.name)
+        read = (self.resources.template.problem, *(one.read()[1] for one in patterns))
+        return next(filter(None, (*read, self.query.problem)), "")
+
+    def metric_name(self, series: str) -> str | None:
+        """Return the metric that a series makes, None where it is none of this rule's."""
+        for one in self.filters:
+            if (one.read()[0].search(series) is not None) != bool(one.wanted):
+                return None
+        found = self.name.read()[0].search(series)
+        return None if found is None else _expand(self.name.form, found)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRule:
+    """The rule for cpu or memory; `query` is that of containers."""
+
+    container_label: str = key("containerLabel", kinds.text())
+    query: Template = key(
+        "containerQuery", _template("containerQuery", _QUERY_FIELDS), "", Template("")
+    )
+    of_nodes: str = key("nodeQuery", kinds.STRING, "", "")
+    resources: ResourceMapping = key("resources", _RESOURCES, "", ResourceMapping())
+    place: str = ""
+
+
+_DURATION: Final = kinds.duration()
+# ("" as the chart writes it where none is said)
+_WINDOW: Final = Scalar(_DURATION.wants, lambda value: 0 if value == "" else _DURATION.parse(value))
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRules:
+    """The rules for cpu and memory."""
+
+    cpu: ResourceRule = key("cpu", Record(ResourceRule, nulls=True))
+    memory: ResourceRule = key("memory", Record(ResourceRule, nulls=True))
+    window_ms: int = key("window", _WINDOW, "", 0)
+
+
+_RULES: Final = ListOf(Record(Rule, nulls=True), "a list", 1_000_000, only_lists=True, least=0)
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterConfig:
+    """A configuration; without `resource_rules` the adapter served no cpu and memory."""
+
+    rules: tuple[Rule, ...] = key("rules", _RULES, "", ())
+    external_rules: tuple[Rule, ...] = key("externalRules", _RULES, "", ())
+    resource_rules: ResourceRules | None = key(
+        "resourceRules", Record(ResourceRules, nulls=True), "", None
+    )
+    place: str = ""
+
+
+def read_adapter(document: Place, mistakes: Mistakes) -> AdapterConfig:
+    """Return the configuration that a document is, with its mistakes noted."""
+    rules = document.at("rules")
+    if isinstance(rules.value, Mapping):
+        wrong = "expected the adapter's configuration, got values of a Helm chart"
+        fix = "give the ConfigMap that the chart makes of them (kubectl get configmap -o yaml)"
+        mistakes.add(rules.problem(wrong, fix))
+        return AdapterConfig()
+    return mistakes.tried(Record(AdapterConfig, nulls=True).read, document) or AdapterConfig()
+
+
+@lru_cache(maxsize=4096)
+def _regexp(name: str, text: str) -> tuple[re.Pattern[str], str]:
+    try:
+        if "[:" in text:
+            raise re.error("a class of POSIX")
+        return re.compile(text, re.ASCII), ""
+    except (re.error, RecursionError, OverflowError) as error:
+        told = f"expected a plain regular expression, got {show(text)} ({error})"
+        return re.compile("(?!)"), f"{name}: {told}; {_WRITE}"
+
+
+def _expand(form: str, found: re.Match[str]) -> str:
+    """Return `$1_per_second` filled in as Go's Regexp.Expand does it.
+
+    A name is as long as it can be, so that `$1_total` asks for a group `1_total`, which there is
+    not: nothing. `${1}_total` is what is meant.
+    """
+
+    def fill(place: re.Match[str]) -> str:
+        name = place[1] or place[2]
+        if name is None:
+            return "$"
+        groups = found.re.groupindex
+        number = int(name) if name.isdecimal() and len(name) < 9 else groups.get(name, -1)
+        return (found[number] or "") if 0 <= number <= found.re.groups else ""
+
+    return _PLACEHOLDER.sub(fill, form)
+
 
 Found = Mapping[str, Mapping[str, Collection[str]]]
 """By selector: the series that it selects, with the names of their labels."""
@@ -170,12 +410,9 @@ def custom_query(
                 owners.append((rule, series))
     rule, series, note = _winner(owners, metric, f"for {resource}", config.rules)
     scope = "" if resource == NAMESPACES else namespace
-    objects = [namespace] if resource == NAMESPACES else list(names)
-    matchers, values = _matchers(rule.resources, scope, selector)
-    label = _add_objects(matchers, values, rule.resources, resource, objects)
-    return AdapterQuery(
-        _filled(rule.query, series, matchers, values, label), label, rule.place, note
-    )
+    objects = [namespace] if resource == NAMESPACES else names
+    promql, label = _promql(rule.query, series, rule.resources, scope, selector, resource, objects)
+    return AdapterQuery(promql, label, rule.place, note)
 
 
 def external_query(
@@ -193,9 +430,7 @@ def external_query(
     ]
     rule, series, note = _winner(owners, metric, "", config.external_rules)
     scope = namespace if rule.resources.namespaced else ""
-    matchers, values = _matchers(rule.resources, scope, selector)
-    # The adapter fills nothing in for .GroupBy here.
-    promql = _filled(rule.query, series, matchers, values, "")
+    promql, _ = _promql(rule.query, series, rule.resources, scope, selector)
     return AdapterQuery(promql, "", rule.place, note)
 
 
@@ -207,13 +442,13 @@ def resource_query(
     Raises:
         ValueError: why it cannot be asked so; a sentence.
     """
-    rule = config.resource_rules.get(resource)
-    if rule is None:
+    if config.resource_rules is None:
         return None
-    matchers, values = _matchers(rule.resources, namespace, "")
-    label = _add_objects(matchers, values, rule.resources, PODS, pods)
-    promql = _filled(rule.query, "", matchers, values, f"{label},{rule.container_label}")
-    return ResourceQuery(promql, label, rule.container_label, config.window_ms)
+    rule: ResourceRule = getattr(config.resource_rules, resource)
+    promql, label = _promql(
+        rule.query, "", rule.resources, namespace, "", PODS, pods, f",{rule.container_label}"
+    )
+    return ResourceQuery(promql, label, rule.container_label, config.resource_rules.window_ms)
 
 
 def label_of(mapping: ResourceMapping, resource: Resource) -> str:
@@ -222,7 +457,9 @@ def label_of(mapping: ResourceMapping, resource: Resource) -> str:
     Raises:
         ValueError: there is none, or it is not the same at each start of the adapter.
     """
-    labels = [one.label for one in mapping.overrides if resource.is_named(one.group, one.resource)]
+    labels = [
+        label for label, one in mapping.overrides if resource.is_named(one.group, one.resource)
+    ]
     if len(labels) > 1:
         raise ValueError(
             f"resources.overrides has several labels for {resource} ({', '.join(labels)}), of "
@@ -230,7 +467,7 @@ def label_of(mapping: ResourceMapping, resource: Resource) -> str:
         )
     if labels:
         return labels[0]
-    if mapping.template is None:
+    if not mapping.template.text:
         raise ValueError(
             f"resources has no label for {resource}: the adapter responds with an error"
         )
@@ -243,32 +480,23 @@ def label_of(mapping: ResourceMapping, resource: Resource) -> str:
 
 def _belongs(mapping: ResourceMapping, resource: Resource, labels: Collection[str]) -> bool:
     """Whether a series with these labels is one of objects of a resource."""
-    overrides = {one.label: one for one in mapping.overrides}
-    form = _label_form(mapping.template)
+    overrides, form = dict(mapping.overrides), None
+    with suppress(ValueError, re.error):  # the template has a problem
+        form = re.compile(
+            mapping.template.filled({"Group": "(?P<group>.+?)", "Resource": "(?P<resource>.+?)"})
+        )
     for label in labels:
-        override = overrides.get(label)
-        if override is not None:
+        if (override := overrides.get(label)) is not None:
             named = (override.group, override.resource)
-        elif form is not None and (groups := form.fullmatch(label)) is not None:
+        elif (
+            form is not None and "resource" in form.groupindex and (groups := form.fullmatch(label))
+        ):
             named = (groups.groupdict().get("group") or "", groups["resource"])
         else:
             continue
         if resource.is_named(*named):
             return True
     return False
-
-
-def _label_form(template: Template | None) -> re.Pattern[str] | None:
-    """Return the pattern of a template's labels, None where there is none."""
-    if template is None or template.problem:
-        return None
-    try:
-        form = re.compile(
-            template.filled({"Group": "(?P<group>.+?)", "Resource": "(?P<resource>.+?)"})
-        )
-    except re.error:
-        return None
-    return form if "resource" in form.groupindex else None
 
 
 def _winner(
@@ -293,49 +521,42 @@ def _winner(
     )  # fmt: skip
 
 
-def _add_objects(
-    matchers: list[str],
-    values: dict[str, str],
-    mapping: ResourceMapping,
-    resource: Resource,
-    names: Sequence[str],
-) -> str:
-    """Add the matcher of some objects, and return their label."""
-    label = label_of(mapping, resource)
-    # The adapter uses several names as a pattern.
-    is_pattern = len(names) != 1 or "$" in names[0]
-    matchers.append(f"{label}{'=~' if is_pattern else '='}{go_quote('|'.join(names))}")
-    values[label] = "|".join(names)
-    return label
-
-
-def _filled(
+def _promql(
     query: Template,
     series: str,
-    matchers: Sequence[str],
-    values: Mapping[str, str],
-    group_by: str,
-) -> str:
-    fields = {"Series": series, "LabelMatchers": ",".join(matchers), "GroupBy": group_by}
-    promql = query.filled(fields, values)
-    if not promql.strip():
-        raise ValueError("the template makes an empty query")
-    return promql
+    mapping: ResourceMapping,
+    namespace: str,
+    selector: str,
+    resource: Resource | None = None,
+    names: Sequence[str] = (),
+    more_groups: str = "",
+) -> tuple[str, str]:
+    """Return a template filled in, and the label of its objects.
 
-
-def _matchers(
-    mapping: ResourceMapping, namespace: str, selector: str
-) -> tuple[list[str], dict[str, str]]:
-    """Return the matchers of a selector and a namespace, and their values by label."""
-    matchers, values = [], {}
+    The matchers are those of the selector, the namespace ("": any) and the objects (None: the
+    adapter fills nothing in for .GroupBy).
+    """
+    matchers, values, label = [], {}, ""
     for one in parse_selector(selector).requirements:
         matchers.append(_matcher(one))
         values[one.key] = "|".join(sorted(one.values))
     if namespace:
-        label = label_of(mapping, NAMESPACES)
-        matchers.append(f"{label}={go_quote(namespace)}")
-        values[label] = namespace
-    return matchers, values
+        space = label_of(mapping, NAMESPACES)
+        matchers.append(f"{space}={go_quote(namespace)}")
+        values[space] = namespace
+    if resource is not None:
+        label, value = label_of(mapping, resource), "|".join(names)
+        # The adapter uses several names as a pattern.
+        is_pattern = len(names) != 1 or "$" in names[0]
+        matchers.append(f"{label}{'=~' if is_pattern else '='}{go_quote(value)}")
+        values[label] = value
+    fields = {
+        "Series": series, "LabelMatchers": ",".join(matchers), "GroupBy": label + more_groups,
+    }  # fmt: skip
+    promql = query.filled(fields, values)
+    if not promql.strip():
+        raise ValueError("the template makes an empty query")
+    return promql, label
 
 
 _OPERATORS: Final = {"=": "=", "==": "=", "!=": "!=", "in": "=~", "notin": "!~"}

@@ -15,13 +15,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from hpabatch.errors import RefusedError
 from hpabatch.importers.prometheus.client.queries import Scalable
-from hpabatch.importers.prometheus.metrics import adapter, adapter_file, mapping_file
-from hpabatch.importers.prometheus.metrics.adapter import PODS, Found, ResourceQuery, resource_of
-from hpabatch.importers.prometheus.metrics.adapter_file import AdapterConfig, read_adapter
+from hpabatch.importers.prometheus.metrics import adapter, mapping_file
+from hpabatch.importers.prometheus.metrics.adapter import (
+    PODS,
+    AdapterConfig,
+    Found,
+    ResourceQuery,
+    read_adapter,
+    resource_of,
+)
 from hpabatch.importers.prometheus.metrics.mapping_file import (
     Kind,
     MappedMetric,
@@ -40,14 +46,14 @@ from hpabatch.inputs.manifest_documents import (
     split_documents,
 )
 from hpabatch.inputs.manifests import manifest_files
-from hpabatch.model.objects.hpa import HPA, LabelSelector, MetricSpec
+from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.selectors import selector_from_object
 
 _NO_MAPPING: Final = (
     "its values in Prometheus are not known: give the configuration of "
     "prometheus-adapter, the ScaledObject, or a mapping file (docs/prometheus.md)"
 )
-_NOTHING: Final = AdapterConfig("")
+_NOTHING: Final = AdapterConfig()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,25 +79,6 @@ class MetricPlan:
     queries: tuple[MetricQuery, ...] = ()
     unmapped: tuple[Unmapped, ...] = ()
     notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Metric:
-    """A metric of an HPA that is no resource; the object's name is the history's."""
-
-    kind: Kind
-    name: str
-    selector: str = ""
-    object_kind: str = ""
-    object_name: str = ""
-    api_version: str = ""
-    problem: str = ""
-
-    @property
-    def title(self) -> str:
-        selector = f"{{{self.selector}}}" if self.selector else ""
-        of = f" of {self.object_kind}/{self.object_name}" if self.object_kind else ""
-        return f"{self.kind} metric {self.name}{selector}{of}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +130,7 @@ class Mappings:
         Returns:
             selector, series, and a selector for that series alone (for /api/v1/labels).
         """
-        wanted = {metric.name for _, _, metric in _metrics(hpas) if metric.kind != "external"}
+        wanted = {one.query.metric for one in _metrics(hpas) if one.query.kind != "external"}
         found: dict[tuple[str, str, str], None] = {}
         for rule in self.custom.rules:
             series = names.get(rule.series_query, ())
@@ -161,23 +148,22 @@ class Mappings:
             found: the adapter's series by selector, with the names of their labels (those of
                 External metrics may have none).
         """
-        queries: dict[tuple[str, _Metric], MetricQuery] = {}
+        queries: dict[MetricQuery, MetricQuery] = {}
         unmapped: dict[Unmapped, None] = {}
         notes: dict[str, None] = {}
-        for namespace, name, metric in _metrics(hpas):
-            key = namespace, replace(metric, api_version="")  # no column of a history
-            query = queries.get(key)
+        for one in _metrics(hpas):
+            query, hpa = queries.get(one.query), f"{one.query.namespace}/{one.hpa}"
             if query is None:
                 try:
-                    query, note = self._query(namespace, metric, found or {})
+                    query, note = self._query(one, found or {})
                 except ValueError as error:
-                    unmapped[Unmapped(f"{namespace}/{name}", metric.title, str(error))] = None
+                    unmapped[Unmapped(hpa, one.query.name(), str(error))] = None
                     continue
                 if note:
-                    notes[f"{namespace}/{name}: {note}"] = None
-            if name not in query.hpas:
-                query = replace(query, hpas=tuple(sorted((*query.hpas, name))))
-            queries[key] = query
+                    notes[f"{hpa}: {note}"] = None
+            if one.hpa not in query.hpas:
+                query = replace(query, hpas=tuple(sorted((*query.hpas, one.hpa))))
+            queries[one.query] = query
         ordered = sorted(
             queries.values(),
             key=lambda q: (q.namespace, q.kind, q.metric, q.selector, q.object_kind, q.object_name),
@@ -195,33 +181,24 @@ class Mappings:
         try:
             return adapter.resource_query(self.usage, resource, namespace, pods)
         except ValueError as error:
-            raise RefusedError(f"{self.usage.resource_rules[resource].place}: {error}") from None
+            rule = getattr(self.usage.resource_rules, resource)
+            raise RefusedError(f"{rule.place}: {error}") from None
 
-    def _query(self, namespace: str, metric: _Metric, found: Found) -> tuple[MetricQuery, str]:
+    def _query(self, metric: _Metric, found: Found) -> tuple[MetricQuery, str]:
         """Return the query and a note; raises a ValueError with the reason where there is none."""
         if metric.problem:
             raise ValueError(metric.problem)
-        selector, name = metric.selector, metric.name
-        made = MetricQuery(
-            metric.kind,
-            namespace,
-            name,
-            selector,
-            "",
-            ValueRule.plain,
-            object_kind=metric.object_kind,
-            object_name=metric.object_name,
-        )
+        made = metric.query
         for entry in self.metrics:
-            if entry.fits(metric.kind, name, namespace, selector) and (
-                metric.kind != "object" or entry.fits_object(metric.object_kind, metric.object_name)
+            if entry.fits(made.kind, made.metric, made.namespace, made.selector) and (
+                made.kind != "object" or entry.fits_object(made.object_kind, made.object_name)
             ):
-                promql = entry.promql(namespace, selector, metric.object_name)
+                promql = entry.promql(made.namespace, made.selector, made.object_name)
                 return replace(made, promql=promql, label=entry.label, place=entry.place), ""
-        owner = owner_of(selector) if metric.kind == "external" else None
+        owner = owner_of(made.selector) if made.kind == "external" else None
         if owner is not None:
             return self._keda_query(made, owner), ""
-        return self._adapter_query(made, metric, found)
+        return self._adapter_query(made, metric.api_version, found)
 
     def _keda_query(self, made: MetricQuery, owner: str) -> MetricQuery:
         scaled = next(
@@ -246,21 +223,21 @@ class Mappings:
         )
 
     def _adapter_query(
-        self, made: MetricQuery, metric: _Metric, found: Found
+        self, made: MetricQuery, api_version: str, found: Found
     ) -> tuple[MetricQuery, str]:
-        external = metric.kind == "external"
+        external, namespace = made.kind == "external", made.namespace
         if not (self.external.external_rules if external else self.custom.rules):
             raise ValueError(_NO_MAPPING)
         if external:
             query = adapter.external_query(
-                self.external, found, metric.name, made.namespace, metric.selector
+                self.external, found, made.metric, namespace, made.selector
             )
         else:
-            pods = metric.kind == "pods"
-            resource = PODS if pods else resource_of(metric.object_kind, metric.api_version)
-            names = (PODS_HOLE,) if pods else (metric.object_name,)
+            pods = made.kind == "pods"
+            resource = PODS if pods else resource_of(made.object_kind, api_version)
+            names = (PODS_HOLE,) if pods else (made.object_name,)
             query = adapter.custom_query(
-                self.custom, found, resource, metric.name, made.namespace, names, metric.selector
+                self.custom, found, resource, made.metric, namespace, names, made.selector
             )
         rule = ValueRule.adapter_external if external else ValueRule.adapter
         asked = replace(made, promql=query.promql, rule=rule, label=query.label, place=query.place)
@@ -292,7 +269,7 @@ def read_mappings(paths: Sequence[str | Path]) -> Mappings:
 def _check_twice(read: Mapped, mistakes: Mistakes) -> None:
     """Note duplicates: each API is served by one adapter."""
     for what in ("rules", "external_rules", "resource_rules"):
-        owners = [one.source for one in read.adapters if getattr(one, what)]
+        owners = [one.place for one in read.adapters if getattr(one, what)]
         if len(owners) > 1:
             key = "rules" if what == "rules" else f"{what.split('_')[0]}Rules"
             mistakes.add(
@@ -312,34 +289,40 @@ def _check_twice(read: Mapped, mistakes: Mistakes) -> None:
         kinds.add(one.kind)
 
 
-def _metrics(hpas: Iterable[HPA]) -> Iterator[tuple[str, str, _Metric]]:
+class _Metric(NamedTuple):
+    """A metric of an HPA that is no resource: what is to be queried, and why that cannot be."""
+
+    hpa: str
+    query: MetricQuery
+    api_version: str
+    problem: str
+
+
+def _metrics(hpas: Iterable[HPA]) -> Iterator[_Metric]:
     for hpa in hpas:
         for spec in hpa.spec.metrics:
-            metric = _metric(spec, hpa.namespace)
-            if metric is not None:
-                yield hpa.namespace, hpa.name, metric
+            source = spec.pods or spec.external or spec.object
+            if source is None:
+                continue
+            selector, problem, kind, name, api_version = "", "", "", "", ""
+            try:
+                selector = str(selector_from_object(source.metric.selector))
+            except ValueError as error:
+                problem = f"the controller refuses its selector: {error}"
+            if spec.object is not None:
+                of = spec.object.described_object
+                kind, api_version = of.kind, of.api_version
+                # The controller requests its own namespace, whatever the name.
+                is_namespace = kind == "Namespace" and "/" not in api_version
+                name = hpa.namespace if is_namespace else of.name
+            query = MetricQuery(
+                _KINDS[spec.type], hpa.namespace, source.metric.name, selector, "",
+                ValueRule.plain, object_kind=kind, object_name=name,
+            )  # fmt: skip
+            yield _Metric(hpa.name, query, api_version, problem)
 
 
-def _metric(spec: MetricSpec, namespace: str) -> _Metric | None:
-    if spec.type == "Pods" and spec.pods is not None:
-        identifier = spec.pods.metric
-        selector, problem = _selector(identifier.selector)
-        return _Metric("pods", identifier.name, selector, problem=problem)
-    if spec.type == "External" and spec.external is not None:
-        identifier = spec.external.metric
-        selector, problem = _selector(identifier.selector)
-        return _Metric("external", identifier.name, selector, problem=problem)
-    if spec.type == "Object" and spec.object is not None:
-        identifier, described = spec.object.metric, spec.object.described_object
-        # The controller requests its own namespace, whatever the name.
-        is_namespace = described.kind == "Namespace" and "/" not in described.api_version
-        selector, problem = _selector(identifier.selector)
-        name = namespace if is_namespace else described.name
-        api_version = described.api_version
-        return _Metric(
-            "object", identifier.name, selector, described.kind, name, api_version, problem
-        )
-    return None
+_KINDS: Final[Mapping[str, Kind]] = {"Pods": "pods", "Object": "object", "External": "external"}
 
 
 def _few(places: Sequence[str]) -> str:
@@ -351,14 +334,6 @@ def _few(places: Sequence[str]) -> str:
 def _without_user(url: str) -> str:
     """Return a URL without user and password."""
     return re.sub(r"//[^/@]*@", "//", url)
-
-
-def _selector(selector: LabelSelector | None) -> tuple[str, str]:
-    """Return a selector in the history's form, and why it is none."""
-    try:
-        return str(selector_from_object(selector)), ""
-    except ValueError as error:
-        return "", f"the controller refuses its selector: {error}"
 
 
 MAX_BYTES: Final = 64 * 2**20
@@ -446,7 +421,7 @@ def _read_object(
         return True
     if kind == "ConfigMap":
         return _read_config_map(value, place.source, into, mistakes)
-    if "kind" not in value and any(key in value for key in adapter_file.TOP_KEYS):
+    if "kind" not in value and any(key in value for key in adapter.TOP_KEYS):
         into.adapters.append(read_adapter(place, mistakes))
         return True
     if "kind" not in value and any(key in value for key in mapping_file.TOP_KEYS):
@@ -468,7 +443,7 @@ def _read_config_map(
         try:
             documents = parse_documents(text)
         except DocumentError as error:
-            if any(word in text for word in adapter_file.TOP_KEYS):
+            if any(word in text for word in adapter.TOP_KEYS):
                 mistakes.add(f"{inner}: {error.describe(0)}")
                 found = True
             continue
@@ -476,7 +451,7 @@ def _read_config_map(
             config = document.value
             if not isinstance(config, Mapping):
                 continue
-            if not any(name in config for name in adapter_file.TOP_KEYS):
+            if not any(name in config for name in adapter.TOP_KEYS):
                 continue
             found = True
             into.adapters.append(read_adapter(place_of(config, document.node, inner), mistakes))

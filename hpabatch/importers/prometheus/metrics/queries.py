@@ -16,7 +16,7 @@ series names can be told from functions, operators, labels and numbers.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, Literal
@@ -91,9 +91,13 @@ class MetricQuery:
     @property
     def title(self) -> str:
         """The name in messages: `pods metric shop/http_requests`."""
+        return self.name(f"{self.namespace}/")
+
+    def name(self, space: str = "") -> str:
+        """Return the name of the metric, behind that of a namespace."""
         selector = f"{{{self.selector}}}" if self.selector else ""
         of = f" of {self.object_kind}/{self.object_name}" if self.object_name else ""
-        return f"{self.kind} metric {self.namespace}/{self.metric}{selector}{of}"
+        return f"{self.kind} metric {space}{self.metric}{selector}{of}"
 
     def text(self, pods: Sequence[str] = ()) -> str:
         """Return the PromQL; that of a Pods metric for these pods."""
@@ -239,18 +243,22 @@ def series_names(response: Samples) -> list[str]:
     ]
 
 
-_TOKEN = re.compile(
-    r"""(?P<blank>\s+|\#[^\n]*)
-    |(?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`[^`]*`)
-    |(?P<number>(?:[0-9]|\.[0-9])[0-9A-Za-z_.]*)
+_STRING: Final = r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`[^`]*`)"""
+_BLANK: Final = r"(?:\s|\#[^\n]*+)"
+_PART: Final = re.compile(
+    rf"""(?P<kept>{_BLANK}+|{_STRING}|\[(?:{_STRING}|[^\]])*\]|(?:[0-9]|\.[0-9])[0-9A-Za-z_.]*
+        |(?:by|without|on|ignoring|group_left|group_right){_BLANK}*\((?:{_STRING}|[^)])*\))
+    |\{{(?P<inner>(?:{_STRING}|[^}}])*)\}}
     |(?P<name>[A-Za-z_:][A-Za-z0-9_:]*)
-    |(?P<other>.)""",
-    re.VERBOSE | re.DOTALL,
+    (?P<no_series>(?={_BLANK}*+(?:[({{]|(?:by|without)\b)))?""",
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
-_GROUPING: Final = ("by", "without", "on", "ignoring", "group_left", "group_right")
-_WORDS: Final = ("offset", "bool", "and", "or", "unless", "atan2", "inf", "nan")
-
-_Token = tuple[str, str]
+"""Parts of PromQL: what stays as it is, the inside of a selector, and names: of series, unless they
+are words, functions or aggregations with arguments or labels behind them, or have a selector."""
+_WORDS: Final = (
+    "by", "without", "on", "ignoring", "group_left", "group_right",
+    "offset", "bool", "and", "or", "unless", "atan2", "inf", "nan",
+)  # fmt: skip
 
 
 def with_matchers(promql: str, matchers: str) -> str:
@@ -259,61 +267,13 @@ def with_matchers(promql: str, matchers: str) -> str:
     Args:
         matchers: as PromQL writes them, e.g. `cluster="a"`; "": nothing changes.
     """
-    if not matchers:
-        return promql
-    tokens = [(str(found.lastgroup), found[0]) for found in _TOKEN.finditer(promql)]
-    return "".join(_written(tokens, matchers))
 
+    def written(part: re.Match[str]) -> str:
+        if (inner := part["inner"]) is not None:
+            is_empty = re.fullmatch(f"{_BLANK}*", inner) is not None
+            return f"{{{matchers}{'' if is_empty else ','}{inner}}}"
+        is_series = part["name"] and part["no_series"] is None
+        is_series = is_series and part["name"].lower() not in _WORDS
+        return f"{part[0]}{{{matchers}}}" if is_series else part[0]
 
-def _written(tokens: list[_Token], matchers: str) -> Iterator[str]:
-    place = 0
-    while place < len(tokens):
-        kind, text = tokens[place]
-        place += 1
-        yield text
-        if text == "{" and kind == "other":
-            yield matchers
-            place, inner = _until(tokens, place, "{", "}")
-            blank = all(kind == "blank" or text == "}" for kind, text in inner)
-            yield ("" if blank else ",") + "".join(part for _, part in inner)
-        elif text == "[" and kind == "other":
-            place, inner = _until(tokens, place, "[", "]")
-            yield "".join(part for _, part in inner)
-        elif kind == "name":
-            follower = _next(tokens, place)
-            if text.lower() in _GROUPING and follower == "(":
-                place, inner = _until(tokens, place, "(", ")")
-                yield "".join(part for _, part in inner)
-            elif _is_series(text, follower):
-                yield f"{{{matchers}}}"
-
-
-def _is_series(name: str, follower: str) -> bool:
-    """Whether a name that is followed by this is a series without braces of its own."""
-    if name.lower() in (*_GROUPING, *_WORDS):
-        return False
-    # Functions and aggregations have their arguments, or what they group by, behind them.
-    return follower not in ("(", "{") and follower.lower() not in ("by", "without")
-
-
-def _next(tokens: list[_Token], place: int) -> str:
-    return next((text for kind, text in tokens[place:] if kind != "blank"), "")
-
-
-def _until(
-    tokens: list[_Token], place: int, opening: str, closing: str
-) -> tuple[int, list[_Token]]:
-    """Return where the bracket that is open at a place ends, and what is up to there."""
-    start, depth = place, 0
-    if _next(tokens, place) == opening:  # of a list of labels the bracket itself comes first
-        depth = -1
-    while place < len(tokens):
-        kind, text = tokens[place]
-        place += 1
-        if kind == "other" and text == opening:
-            depth += 1
-        elif kind == "other" and text == closing:
-            if depth <= 0:
-                break
-            depth -= 1
-    return place, tokens[start:place]
+    return _PART.sub(written, promql) if matchers else promql

@@ -68,8 +68,7 @@ def pod_rows(
     `deletion_requested` is when the deletion was first seen; the metric's own value is when the
     grace period ends, and counts only if that is earlier.
 
-    Version 1 of kube-state-metrics gives a uid with kube_pod_info only: facts without one are
-    those of the name, times those of its last pod.
+    Where a site drops the label uid, it is made up, and a name has one pod in a window.
 
     Args:
         info: kube_pod_info by namespace, pod, uid, node, created_by_kind and created_by_name.
@@ -126,34 +125,6 @@ def continued_pods(
     Returns:
         POD_ROWS, sorted like those of `pod_rows`.
     """
-    known = _complete(earlier, span)
-    both = known.join(later, on="uid", how="semi")
-    rest = known.join(later, on="uid", how="anti")
-    # The earlier window saw the beginning, the later one the end.
-    old = both.select("uid", *(pl.col(n).alias(f"old_{n}") for n in POD_ROWS if n != "uid"))
-    rows = later.join(old, on="uid", how="left")
-    rows = rows.with_columns(
-        *(pl.min_horizontal(n, f"old_{n}").alias(n) for n in ("created", "first")),
-        pl.min_horizontal("deletion_requested", "old_deletion_requested").alias(
-            "deletion_requested"
-        ),
-        *(pl.coalesce(n, f"old_{n}") for n in ("started", "owner", "node")),
-        *(
-            pl.when(pl.col("target").is_null()).then(f"old_{n}").otherwise(n).alias(n)
-            for n in ("target_kind", "target")
-        ),
-        pl.when(pl.col("labels") == "{}")
-        .then(pl.coalesce("old_labels", "labels"))
-        .otherwise("labels")
-        .alias("labels"),
-    ).select(list(POD_ROWS))
-    quiet = min(quiet_ms, span.lookback_ms)
-    rest = rest.with_columns(gone=pl.coalesce("gone", _gone(rest["last"], heartbeats, quiet)))
-    return _ended_by_next(pl.concat([rest, rows]))
-
-
-def _complete(earlier: pl.DataFrame, span: Span) -> pl.DataFrame:
-    """Return rows with the additional columns, as far as they are known."""
     usual = {
         "first": pl.col("created"),
         "last": pl.lit(span.after_ms, dtype=pl.Int64),
@@ -161,7 +132,20 @@ def _complete(earlier: pl.DataFrame, span: Span) -> pl.DataFrame:
         "uid_made": pl.lit(value=False),
     }
     lacking = [column.alias(n) for n, column in usual.items() if n not in earlier.columns]
-    return earlier.with_columns(lacking).select(list(POD_ROWS)).cast(POD_ROWS)
+    known = earlier.with_columns(lacking).select(list(POD_ROWS)).cast(POD_ROWS)
+    lone = known.join(later, on="uid", how="anti")
+    quiet = min(quiet_ms, span.lookback_ms)
+    lone = lone.with_columns(gone=pl.coalesce("gone", _gone(lone["last"], heartbeats, quiet)))
+    whole = pl.concat([lone, known.join(later, on="uid", how="semi"), later])
+    whole = whole.with_columns(labels=pl.when(pl.col("labels") != "{}").then("labels"))
+    # The earlier window saw the beginning, the later one the end.
+    first, last = ("created", "first", "deletion_requested"), ("gone", "last")
+    rows = whole.group_by("uid", maintain_order=True).agg(
+        pl.col(first).min(), pl.col(last).last(),
+        pl.exclude("uid", *first, *last).drop_nulls().last(),
+    )  # fmt: skip
+    rows = rows.with_columns(pl.col("labels").fill_null("{}"))
+    return _ended_by_next(rows.select(list(POD_ROWS)))
 
 
 def _seen(info: Gauge) -> pl.DataFrame:
@@ -177,28 +161,15 @@ def _seen(info: Gauge) -> pl.DataFrame:
 
 
 def _with_facts(rows: pl.DataFrame, facts: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
-    """Add facts by namespace, pod and uid; those without uid are the name's."""
-    exact = facts.drop_nulls("uid").unique(_KEY, keep="first", maintain_order=True)
-    named = facts.filter(pl.col("uid").is_null()).unique(_NAME, keep="first", maintain_order=True)
-    rows = rows.join(exact.select(*_KEY, *columns), on=_KEY, how="left")
-    by_name = named.select(*_NAME, *(pl.col(n).alias(f"named_{n}") for n in columns))
-    rows = rows.join(by_name, on=_NAME, how="left")
-    merged = [pl.coalesce(n, f"named_{n}").alias(n) for n in columns]
-    return rows.with_columns(merged).drop(f"named_{n}" for n in columns)
+    first = facts.unique(_KEY, keep="first", maintain_order=True).select(*_KEY, *columns)
+    return rows.join(first, on=_KEY, how="left", nulls_equal=True)
 
 
 def _with_time(rows: pl.DataFrame, samples: Samples, name: str) -> pl.DataFrame:
     """Add a time that is recorded in unix seconds, as ms."""
     facts = samples.joined(_KEY).filter(pl.col("value").is_between(1, LAST_S))
     ms = (pl.col("value") * 1000).round(0).cast(pl.Int64).alias(name)
-    rows = _with_facts(rows, facts.sort("ts", descending=True).select(*_KEY, ms), [name])
-    if facts["uid"].null_count():
-        # A name's time is that of its last pod.
-        its = (pl.col("first") == pl.col("first").max().over(_NAME)) & (
-            pl.col(name) <= pl.col("last")
-        )
-        rows = rows.with_columns(pl.when(its).then(name).alias(name))
-    return rows
+    return _with_facts(rows, facts.sort("ts", descending=True).select(*_KEY, ms), [name])
 
 
 def _with_owners(
@@ -206,14 +177,10 @@ def _with_owners(
 ) -> pl.DataFrame:
     """Add owner, target_kind and target, by kube_pod_owner or by kube_pod_info itself."""
     known = owners.with_labels(_KEY).series.select(_KEY)
-    silent = rows.join(known, on=_KEY, how="anti", nulls_equal=True)
-    silent = silent.join(known.filter(pl.col("uid").is_null()), on=_NAME, how="anti")
-    created_by = silent.select(
-        *_KEY,
-        owner_kind="created_by_kind",
-        owner_name="created_by_name",
+    created_by = rows.join(known, on=_KEY, how="anti", nulls_equal=True).select(
+        *_KEY, owner_kind="created_by_kind", owner_name="created_by_name",
         owner_is_controller=pl.lit("true"),
-    )
+    )  # fmt: skip
     said = owners.with_labels(created_by.columns).series.select(created_by.columns)
     whole = pl.concat([said, created_by]).with_row_index("series")
     owned = owned_pods(Samples(whole, owners.points.clear()), replicaset_owners, findings)

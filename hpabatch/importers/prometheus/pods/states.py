@@ -14,7 +14,7 @@ containers. Requests of a pod as a whole (spec.resources) it does not tell.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Final
 
 import polars as pl
@@ -176,32 +176,23 @@ _MOST: Final = {"cpu": CPU_MILLI_MAX, "memory": MEMORY_MILLI_MAX}
 _PLACE = ["uid", "kind", "container"]
 
 
-@dataclass(frozen=True, slots=True)
-class Requested:
-    """Exported gauges of containers and requests, by namespace, pod, uid and more labels.
-
-    Attributes:
-        requests, limits: kube_pod_container_resource_requests and _limits, by container and
-            resource.
-        containers: kube_pod_container_info, by container: those that exist. (Usage is no
-            substitute: it has init and debug containers, too, and an app container without any
-            request stops an HPA.)
-        init_containers: kube_pod_init_container_info, by container and restart_policy.
-        overhead_cpu, overhead_memory: kube_pod_overhead_cpu_cores and _memory_bytes.
-    """
-
-    requests: Gauge
-    limits: Gauge
-    init_requests: Gauge
-    init_limits: Gauge
-    containers: Gauge
-    init_containers: Gauge
-    overhead_cpu: Gauge
-    overhead_memory: Gauge
+REQUESTED: Final[Mapping[str, tuple[str, ...]]] = {
+    "containers": ("container",),
+    "requests": ("container", "resource"),
+    "limits": ("container", "resource"),
+    "init_containers": ("container", "restart_policy"),
+    "init_requests": ("container", "resource"),
+    "init_limits": ("container", "resource"),
+    "overhead_cpu": (),
+    "overhead_memory": (),
+}
+"""Queries of containers and their requests, with labels beside namespace, pod and uid. (Usage is no
+substitute for `containers`: it has init and debug containers, too, and an app container without any
+request stops an HPA.)"""
 
 
 def request_rows(
-    said: Requested, pods: pl.DataFrame, span: Span, findings: Findings, *, initial: bool
+    said: Mapping[str, Gauge], pods: pl.DataFrame, span: Span, findings: Findings, *, initial: bool
 ) -> pl.DataFrame:
     """Return what containers request, since their pod's creation or a resize in place.
 
@@ -209,6 +200,7 @@ def request_rows(
     saw the container first; a container without any request or limit has one with nulls only.
 
     Args:
+        said: the gauges of REQUESTED.
         pods: POD_ROWS; containers of other pods are left out ("no pod").
         findings: gets ("value", …) for amounts that cannot be, and ("no request", …), the number
             of containers without a request for cpu.
@@ -218,22 +210,22 @@ def request_rows(
         REQUESTS (valid_from in ms), sorted by namespace, uid, kind, index and valid_from.
     """
     parts = [
-        (said.requests, "app", ""),
-        (said.limits, "app", "_limit"),
-        (said.init_requests, "init", ""),
-        (said.init_limits, "init", "_limit"),
+        (said["requests"], "app", ""),
+        (said["limits"], "app", "_limit"),
+        (said["init_requests"], "init", ""),
+        (said["init_limits"], "init", "_limit"),
     ]
     changes = [_amounts(gauge, kind, suffix, findings) for gauge, kind, suffix in parts]
-    overhead = {"cpu": said.overhead_cpu, "memory": said.overhead_memory}
-    changes += [
-        _amounts(_overhead(gauge, resource), "overhead", "", findings)
-        for resource, gauge in overhead.items()
-    ]
-    known = [*parts, (said.containers, "app", ""), (said.init_containers, "init", "")]
-    there = _there([(gauge, kind) for gauge, kind, _ in known], list(overhead.values()))
+    overhead = [said["overhead_cpu"], said["overhead_memory"]]
+    for gauge, resource in zip(overhead, _MOST, strict=True):
+        told = [pl.lit("").alias("container"), pl.lit(resource).alias("resource")]
+        named = Gauge(gauge.changes.with_columns(told), gauge.seen)
+        changes.append(_amounts(named, "overhead", "", findings))
+    known = [*parts, (said["containers"], "app", ""), (said["init_containers"], "init", "")]
+    there = _there([(gauge, kind) for gauge, kind, _ in known], overhead)
     there = assign_pods(there.filter(pl.col("ts") > span.after_ms), pods, findings)
     there = there.group_by("namespace", "target", *_PLACE).agg(pl.col("first").min())
-    there = _indexed(there, _sidecars(said.init_containers, pods))
+    there = _indexed(there, _sidecars(said["init_containers"], pods))
     # Pods that are not known were counted already.
     values = assign_pods(pl.concat(changes, how="diagonal"), pods, Findings())
     rows = _over_time(values, there, pods, span, initial=initial)
@@ -280,11 +272,6 @@ def note_lacking(rows: pl.DataFrame, findings: Findings) -> None:
     findings.note("no request", "containers without a request for cpu", without)
 
 
-def _overhead(gauge: Gauge, resource: str) -> Gauge:
-    told = [pl.lit("").alias("container"), pl.lit(resource).alias("resource")]
-    return Gauge(gauge.changes.with_columns(told), gauge.seen.with_columns(told))
-
-
 def _amounts(gauge: Gauge, kind: str, suffix: str, findings: Findings) -> pl.DataFrame:
     """Return namespace, pod, pod_uid, kind, container, ts and one of AMOUNTS, the others null."""
     found = []
@@ -323,12 +310,8 @@ def _there(gauges: list[tuple[Gauge, str]], overhead: list[Gauge]) -> pl.DataFra
 
 def _sidecars(init_containers: Gauge, pods: pl.DataFrame) -> pl.DataFrame:
     """Return uid and container of the init containers that go on running."""
-    seen = init_containers.seen
-    if "restart_policy" not in seen.columns:
-        seen = seen.with_columns(restart_policy=pl.lit(None, dtype=pl.String))
-    rows = seen.filter(pl.col("restart_policy") == "Always").select(
-        "namespace", "pod", "container", pod_uid="uid", ts="last"
-    )
+    always = init_containers.seen.filter(pl.col("restart_policy") == "Always")
+    rows = always.select("namespace", "pod", "container", pod_uid="uid", ts="last")
     return assign_pods(rows, pods, Findings()).select("uid", "container").unique()
 
 

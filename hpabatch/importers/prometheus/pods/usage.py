@@ -156,7 +156,7 @@ USAGE: Final = pl.Schema(
         **dict.fromkeys(("ts", "window_ms", "cpu_milli", "memory_bytes"), pl.Int64()),
     }
 )
-"""Columns of usage_rows and rated_rows; `pod_uid` is null without the cgroup's path."""
+"""Columns of usage_rows; `pod_uid` is null without the cgroup's path."""
 
 _IDENTITY = ("namespace", "pod", "container")
 _NO_CONTAINER = ("", "POD")
@@ -173,6 +173,7 @@ def usage_rows(
     *,
     apart_ms: int = APART_MS,
     ranks: Mapping[str, int] | None = None,
+    rate_ms: int | None = None,
 ) -> pl.DataFrame:
     """Return what containers used, from raw samples.
 
@@ -199,56 +200,29 @@ def usage_rows(
             they are left as they are.
         ranks: which sources are preferred, by default those with the most samples here
             (`source_ranks`).
+        rate_ms: `cpu` is no counter, but cores, as `rate()` over so long made them: it looks back,
+            smooths, and extrapolates. They are rounded to microcores, where millicores that were
+            whole are whole again, and then up to millicores. Memory then needs the same times to
+            share a row.
 
     Returns:
         USAGE, sorted by namespace, pod, container and ts, which are unique.
     """
-    cpu = _added_up(_usable(_containers(cpu, findings), span, findings, _CPU_SECONDS_MAX), findings)
+    most = _CPU_SECONDS_MAX if rate_ms is None else CPU_MILLI_MAX / 1000
+    cpu = _usable(_containers(cpu, findings), span, findings, most)
+    cpu = _added_up(cpu, findings) if rate_ms is None else cpu
     memory = _usable(_containers(memory, findings), span, findings, float(MEMORY_BYTES_MAX))
-    increases = _increases(cpu, span)
     kept = _kept(cpu, memory, span, findings, apart_ms, ranks)
-    used = increases
-    if kept[0].height < cpu.count:
-        used = kept[0].join(increases, on=["series", "ts"], how="left", maintain_order="left")
-    _note_intervals(used, span, findings)
+    if rate_ms is None:
+        used = _increases(cpu, span)
+        if kept[0].height < cpu.count:
+            used = kept[0].join(used, on=["series", "ts"], how="left", maintain_order="left")
+        _note_intervals(used, span, findings)
+    else:
+        micro = (pl.col("value") * 1e6).round(0).cast(pl.Int64)
+        window = pl.lit(rate_ms, dtype=pl.Int64)
+        used = kept[0].with_columns(window_ms=window, cpu_milli=-(-micro // 1000))
     used = used.select("series", "ts", "window_ms", "cpu_milli")
-    return _rows((cpu, used), (memory, _bytes(kept[1])), span, findings, apart_ms)
-
-
-def rated_rows(
-    cpu_cores: Samples,
-    memory: Samples,
-    window_ms: int,
-    span: Span,
-    findings: Findings,
-    *,
-    apart_ms: int = APART_MS,
-    ranks: Mapping[str, int] | None = None,
-) -> pl.DataFrame:
-    """Return what containers used, where only rates are to be had.
-
-    `rate()` looks back, smooths, and extrapolates: its cores are rounded to microcores, where
-    millicores that were whole are whole again, and then up to millicores.
-
-    Args:
-        cpu_cores: cores, e.g. the values of a range query or of a recording rule.
-        memory: see `usage_rows`; it needs the same times to share a row.
-        window_ms: over which the rate was taken.
-
-    Returns:
-        USAGE, see `usage_rows`.
-    """
-    most = CPU_MILLI_MAX / 1000
-    cpu = _usable(_containers(cpu_cores, findings), span, findings, most)
-    memory = _usable(_containers(memory, findings), span, findings, float(MEMORY_BYTES_MAX))
-    kept = _kept(cpu, memory, span, findings, apart_ms, ranks)
-    micro = (pl.col("value") * 1e6).round(0).cast(pl.Int64)
-    used = kept[0].select(
-        "series",
-        "ts",
-        window_ms=pl.lit(window_ms, dtype=pl.Int64),
-        cpu_milli=-(-micro // 1000),
-    )
     return _rows((cpu, used), (memory, _bytes(kept[1])), span, findings, apart_ms)
 
 

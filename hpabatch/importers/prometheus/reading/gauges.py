@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import polars as pl
@@ -42,9 +42,6 @@ OBJECT_LABELS: Final = frozenset(
 
 _EACH_TARGET = frozenset({"instance", "host", "hostname", "kubernetes_io_hostname", "pod"})
 """Scrape labels that differ between targets: they decide last."""
-
-_DOWNSAMPLED: Final[Mapping[int, str]] = {300_000: "5 minutes", 3_600_000: "1 hour"}
-"""Distances of samples (ms) after downsampling by Thanos, with their names."""
 
 
 def one_source(
@@ -141,36 +138,6 @@ def source_ranks(parts: Sequence[Samples], identity: Sequence[str]) -> dict[str,
     return {source: rank for rank, (_, source) in enumerate(ordered)}
 
 
-def spacing_ms(samples: Samples) -> int | None:
-    """Return the usual distance of a series' neighbouring samples, in ms; None: there are none."""
-    same = pl.col("series") == pl.col("series").shift(1)
-    distances = samples.points.select(pl.when(same).then(pl.col("ts").diff())).to_series()
-    usual = distances.drop_nulls().quantile(0.5, interpolation="lower")
-    return None if usual is None else int(usual)
-
-
-def downsampled(samples: Samples, expected_ms: int | None) -> str | None:
-    """Return what to tell of samples that Thanos made fewer, None if they do not look like it.
-
-    Its resolutions are 5 minutes and 1 hour, and such samples stand at the last millisecond of
-    their interval; those of a scrape that is merely slow stand anywhere.
-
-    Args:
-        expected_ms: how far apart samples usually are here; None: not known.
-    """
-    usual = spacing_ms(samples)
-    if usual is None or usual not in _DOWNSAMPLED:
-        return None
-    at_ends = samples.points.filter(pl.col("ts") % usual == usual - 1).height
-    finer = expected_ms is not None and expected_ms < usual
-    if not finer and (expected_ms is not None or 2 * at_ends < samples.count):
-        return None
-    return (
-        f"samples are exactly {_DOWNSAMPLED[usual]} apart: the store behind the server has kept "
-        "downsampled values only (Thanos); peaks are lost, ask a store that has raw samples"
-    )
-
-
 def _several(known: pl.DataFrame) -> pl.DataFrame:
     return known.filter(pl.col("source").n_unique().over("thing") > 1)
 
@@ -214,10 +181,13 @@ class Gauge:
             held already then (by something that was still there afterwards).
         seen: the labels, `first` and `last` (ms): when a thing was there. What was there when the
             window began has a first <= span.after_ms, which is not when it began itself.
+        away: the labels, `last` and `back` (ms): absences between the two, longer than the
+            lookback.
     """
 
     changes: pl.DataFrame
     seen: pl.DataFrame
+    away: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     @property
     def labels(self) -> list[str]:
@@ -265,6 +235,7 @@ def reduce_gauge(
     here = pl.col("last") > span.after_ms
     changed = [held.filter(here).select(*names, begin.alias("ts"), "value")]
     seen = [held.select(*names, "first", "last")]
+    away = pl.DataFrame()
     if raw.count:
         one = one_source(raw, names, findings, silent_ms=silent, ranks=ranks)
         things, points = _by_thing(one, names)
@@ -274,7 +245,10 @@ def reduce_gauge(
             pl.col("ts").min().alias("first"), pl.col("ts").max().alias("last")
         )
         seen.append(_named(times, things, ["first", "last"]))
-    return Gauge(pl.concat(changed).sort([*names, "ts"]), pl.concat(seen).sort(names))
+        before = points.with_columns(last=pl.col("ts").shift(1).over("thing"), back="ts")
+        absent = before.filter(pl.col("back") - pl.col("last") > span.lookback_ms)
+        away = _named(absent, things, ["last", "back"])
+    return Gauge(pl.concat(changed).sort([*names, "ts"]), pl.concat(seen).sort(names), away)
 
 
 def _with_times(held: pl.DataFrame, there: pl.DataFrame | None, span: Span) -> pl.DataFrame:

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import polars as pl
 
-from hpabatch.importers.prometheus.client.http import Fetcher
+from hpabatch.importers.prometheus.client.http import Server
 from hpabatch.importers.prometheus.client.queries import Form, Query, SeriesRequest
 from hpabatch.importers.prometheus.client.samples import (
     Findings,
@@ -53,7 +53,7 @@ class Reader:
         at_once: names in a request for raw samples.
     """
 
-    fetcher: Fetcher
+    server: Server
     queries: Mapping[str, Query]
     span: Span
     cluster: Mapping[str, tuple[str, ...]]
@@ -74,26 +74,26 @@ class Reader:
         """Return one sample a series, over the window and what lies right before it."""
         if name not in self.queries:
             return empty_samples()
-        return self.fetcher.joined([self.ask(self.queries[name], form, names)])
+        return self.server.joined([self.ask(self.queries[name], form, names)])
 
     def at(self, ms: int, name: str, **names: tuple[str, ...]) -> Samples:
         """Return the series that are there at an instant, with their values then."""
         ask = replace(self.ask(self.queries[name], "now", names), until_ms=ms)
-        return self.fetcher.joined([ask])
+        return self.server.joined([ask])
 
     def raw_facts(self, name: str, **names: tuple[str, ...]) -> Samples:
         """Return all samples of the few series of a name."""
         if name not in self.queries:
             return empty_samples()
         asks = self._slices(self.ask(self.queries[name], "raw", names), 2)
-        return self.fetcher.joined(asks)
+        return self.server.joined(asks)
 
     def facts_of(self, name: str, form: Form, things: Things) -> Samples:
         """Return one sample a series of these objects."""
         if name not in self.queries or not things.names:
             return empty_samples()
         asks = self._asks(self.queries[name], form, things.names, things.label, FACTS_AT_ONCE)
-        return only(self.fetcher.joined(asks), things)
+        return only(self.server.joined(asks), things)
 
     def raw(self, query: Query, things: Things, series_each: int, ahead_ms: int = 0) -> Samples:
         """Return all samples of these objects, which have about so many series each.
@@ -106,38 +106,30 @@ class Reader:
         for group in self._asks(query, "raw", things.names, things.label, self.at_once):
             count = len(group.names[things.label]) * max(1, series_each)
             asks += self._slices(replace(group, until_ms=group.until_ms + ahead_ms), count)
-        return only(self.fetcher.joined(asks), things)
+        return only(self.server.joined(asks), things)
 
     def gauge(
         self,
-        name: str,
+        of: str | Query | None,
         labels: Sequence[str],
         things: Things,
         there: pl.DataFrame | None = None,
     ) -> Gauge:
-        """Return when a gauge of these objects changed.
+        """Return when a gauge of these objects changed; None: it is not exported.
 
         Args:
+            of: the query, or its name.
             labels: by which its series are told apart, beside the scrape's own.
             there: when objects were there that were not all the time (see `reduce_gauge`), if
                 their series are there as long as they: raw samples are then not needed of what
                 did not change.
         """
-        return self.gauge_of(self.queries.get(name), labels, things, there)
-
-    def gauge_of(
-        self,
-        query: Query | None,
-        labels: Sequence[str],
-        things: Things,
-        there: pl.DataFrame | None = None,
-    ) -> Gauge:
-        """Return the changes of a gauge; without a query, those of a gauge that is not exported."""
+        query = self.queries.get(of) if isinstance(of, str) else of
         told = [*dict.fromkeys(("namespace", things.label, *labels))]
         if query is None or not things.names:
             return reduce_gauge(empty_samples(), empty_samples(), told, self.span, self.findings)
         low, high = (
-            only(self.fetcher.joined(asks), things)
+            only(self.server.joined(asks), things)
             for asks in (
                 self._asks(query, form, things.names, things.label, FACTS_AT_ONCE)
                 for form in ("min", "max")
@@ -172,7 +164,7 @@ class Reader:
 
     def _now(self, query: Query, things: Things, ms: int) -> Samples:
         asks = self._asks(query, "now", things.names, things.label, FACTS_AT_ONCE)
-        return self.fetcher.joined([replace(ask, until_ms=ms) for ask in asks])
+        return self.server.joined([replace(ask, until_ms=ms) for ask in asks])
 
     def with_presence(self, query: Query, things: Things) -> Things:
         """Return the objects, marked where a series is not there at both ends of the window."""

@@ -25,7 +25,7 @@ from hpabatch.importers.common.claims import DONE, PREFIX, span_of, while_unrepl
 from hpabatch.importers.common.objects import CONTEXT, context_rows
 from hpabatch.importers.common.rows import in_ms, without_repeats
 from hpabatch.importers.common.work import Sink
-from hpabatch.importers.prometheus.client.http import Fetcher
+from hpabatch.importers.prometheus.client.http import Server
 from hpabatch.importers.prometheus.client.samples import Findings, Span
 from hpabatch.importers.prometheus.pods.lives import assign_pods
 from hpabatch.importers.prometheus.reading.reader import Reader, Things
@@ -135,7 +135,7 @@ class WindowImport:
     site: Site
     series: AdapterSeries
     cluster: str
-    fetcher: Fetcher
+    server: Server
     sink: Sink
     window: Window
 
@@ -144,7 +144,7 @@ class WindowImport:
         """The reader of this cluster in the window."""
         label = self.request.cluster_label
         return Reader(
-            fetcher=self.fetcher,
+            server=self.server,
             queries=self.site.queries,
             span=self.window.span,
             cluster={label: (self.cluster,)} if label else {},

@@ -20,7 +20,7 @@ from hpabatch.importers.prometheus.client.queries import Queries
 from hpabatch.importers.prometheus.client.samples import Findings, Samples, Span, joined_samples
 from hpabatch.importers.prometheus.pods.lives import continued_pods, owned_pods, pod_rows
 from hpabatch.importers.prometheus.pods.states import (
-    Requested,
+    REQUESTED,
     beside_objects,
     note_lacking,
     request_rows,
@@ -119,8 +119,8 @@ def read_scales(
             continue
         spec, status = queries.replicas(scalable)
         things = reader.with_presence(spec, Things(scalable.label, places))
-        wanted = reader.gauge_of(spec, (), things)
-        there = reader.gauge_of(status if scalable.status in names else None, (), things)
+        wanted = reader.gauge(spec, (), things)
+        there = reader.gauge(status if scalable.status in names else None, (), things)
         frames.append(
             scale_rows(
                 kind, scalable.label, wanted, there, reader.span,
@@ -266,17 +266,19 @@ def read_pods(
         initial=initial,
         before=None if initial else _last_states(stored("pod_states")),
     )
-    requests = request_rows(
-        _requested(reader, things, there), pods, reader.span, reader.findings, initial=initial
-    )
+    said = {
+        name: reader.gauge(name, ("uid", *labels), things, there)
+        for name, labels in REQUESTED.items()
+    }
+    requests = request_rows(said, pods, reader.span, reader.findings, initial=initial)
     if beside.requests is not None:
         exported = reader.has("requests")
         requests = beside_objects(requests, pods, beside.requests, beside.told, exported=exported)
     note_lacking(requests, reader.findings)
     if not initial:
         requests = continued_requests(requests, stored("pod_requests"), there)
-        said = ("phase", "ready", "last_transition")
-        states = without_repeats(states, stored("pod_states"), ("uid",), said)
+        values = ("phase", "ready", "last_transition")
+        states = without_repeats(states, stored("pod_states"), ("uid",), values)
     return WindowPods(things, pods, requests, states)
 
 
@@ -341,20 +343,3 @@ def _by_space(
 
 def _frame(targets: Collection[Target]) -> pl.DataFrame:
     return pl.DataFrame(sorted(targets), schema=dict.fromkeys(_TARGET_KEY, pl.String), orient="row")
-
-
-def _requested(reader: Reader, things: Things, there: pl.DataFrame) -> Requested:
-
-    def read(name: str, *labels: str) -> Gauge:
-        return reader.gauge(name, ("uid", *labels), things, there)
-
-    return Requested(
-        containers=read("containers", "container"),
-        requests=read("requests", "container", "resource"),
-        limits=read("limits", "container", "resource"),
-        init_containers=read("init_containers", "container", "restart_policy"),
-        init_requests=read("init_requests", "container", "resource"),
-        init_limits=read("init_limits", "container", "resource"),
-        overhead_cpu=read("overhead_cpu"),
-        overhead_memory=read("overhead_memory"),
-    )

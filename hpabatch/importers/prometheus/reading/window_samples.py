@@ -27,8 +27,8 @@ from hpabatch.importers.prometheus.metrics.queries import (
     instants_near,
     metric_rows,
 )
-from hpabatch.importers.prometheus.pods.usage import rated_rows, usage_rows
-from hpabatch.importers.prometheus.reading.gauges import SILENT_MS, downsampled
+from hpabatch.importers.prometheus.pods.usage import usage_rows
+from hpabatch.importers.prometheus.reading.gauges import SILENT_MS
 from hpabatch.importers.prometheus.reading.reader import Reader, Things
 from hpabatch.importers.prometheus.result import Source
 from hpabatch.model.objects.hpa import HPA
@@ -124,10 +124,10 @@ def read_usage(
     if cpu.count:
         rows = usage_rows(cpu, memory, reader.span, reader.findings)
         told = f"differences of the recorded series {name}" if ":" in name else None
-        return rows, [Source(_CPU, COUNTER, told), *gauge, *_made_fewer(reader, cpu)]
+        return rows, [Source(_CPU, COUNTER, told), *gauge]
     rates, name = _first(reader, "cpu_rate", pods)
     window_ms = _RATE_WINDOW_MS.get(name.rpartition(":")[2], _USUAL_RATE_MS)
-    rows = rated_rows(rates, memory, window_ms, reader.span, reader.findings)
+    rows = usage_rows(rates, memory, reader.span, reader.findings, rate_ms=window_ms)
     told = f"{name}: smoothed and late, as there is no counter; what a fit says of lags holds it"
     return rows, [*([Source(_CPU, RATE, told)] if rates.count else []), *gauge]
 
@@ -145,15 +145,6 @@ def _first(reader: Reader, name: str, pods: Things) -> tuple[Samples, str]:
         if found.count:
             return found, series
     return empty_samples(), ""
-
-
-def _made_fewer(reader: Reader, cpu: Samples) -> list[Source]:
-    """Return the origin of samples that a store has downsampled."""
-    told = downsampled(cpu, reader.spacing_ms)
-    if told is None:
-        return []
-    reader.findings.note("downsampled", told)
-    return [Source("pod_metrics.ts", "downsampled", told)]
 
 
 def _served(reader: Reader, mappings: Mappings, pods: Things, step_ms: int) -> pl.DataFrame:
@@ -192,7 +183,7 @@ def ranged(reader: Reader, name: str, promql: str, step_ms: int, series: int) ->
         RangeRequest(name, promql, at, min(at + length, span.until_ms), step_ms)
         for at in range(span.after_ms, span.until_ms, length)
     ]
-    return joined_samples(reader.fetcher.get([ask for ask in asks if ask.last_ms >= ask.first_ms]))
+    return joined_samples(reader.server.get([ask for ask in asks if ask.last_ms >= ask.first_ms]))
 
 
 @dataclass(slots=True)

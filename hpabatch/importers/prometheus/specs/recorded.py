@@ -2,8 +2,7 @@
 
 Its gauges are scraped together: where one of them is new, all others of that HPA were told, too.
 So a series that says nothing from then on has ended, and several changes of one instant are one
-edit. Of a series that ended and came back within a window a gauge tells only that it was away for
-longer than the lookback: when it ended is then inferred from what else was new.
+edit.
 
 Source: kube-state-metrics internal/store/horizontalpodautoscaler.go. The label `container` (of
 ContainerResource metrics) came late; where the scrape adds one of its own, `info` has it, too.
@@ -13,10 +12,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -36,9 +34,6 @@ _LABELS: Final[Mapping[str, tuple[str, ...]]] = {
     TARGETS: ("metric_name", "metric_target_type", "container"),
     GENERATION: (),
 }
-
-_SIGNS: Final = ("hpa_current", "hpa_desired", "hpa_metric", "hpa_condition")
-"""Gauges of which only the presence counts."""
 
 _NEVER: Final = 1 << 62
 
@@ -83,21 +78,26 @@ class RecordedLife:
 
 
 @dataclass(slots=True)
-class _Thing:
-    """One series: a gauge's name, its labels, its new values, and when it was seen last.
+class _Series:
+    """One series: a gauge's name, its labels, its new values, and when it was there.
 
-    `away`: from when to when it was not there, though it was before and after.
+    `away`: last sight before, and first sight after, an absence longer than the lookback; `stays`:
+    from when until when it is known to have been there.
     """
 
     gauge: str
     labels: tuple[str, ...]
+    first_ms: int
     last_ms: int
-    values: list[tuple[int, float]] = field(default_factory=list)
     away: list[tuple[int, int]] = field(default_factory=list)
+    values: list[tuple[int, float]] = field(default_factory=list)
+    stays: list[tuple[int, int]] = field(default_factory=list)
 
-    def said_again(self) -> list[tuple[int, int]]:
-        """Return the times at which it came back with the same value after over the lookback."""
-        return [(old, ts) for (old, said), (ts, new) in pairwise(self.values) if new == said]
+    def said(self, ts: int, since: int) -> tuple[int, float] | None:
+        """Return instant and value in force, None where the series has ended or not begun."""
+        at = bisect_right(self.values, (ts, math.inf)) - 1
+        there = any(begin <= ts < end for begin, end in self.stays)
+        return self.values[at] if there and at >= 0 and self.values[at][0] >= since else None
 
 
 def recorded_lives(
@@ -107,20 +107,15 @@ def recorded_lives(
 
     Args:
         gauges: by name: `hpa_info`, `hpa_min`, `hpa_max`, `hpa_target`, `hpa_generation`; those
-            that are absent are not exported. With those of the status it is known better when
-            an HPA ended that was made anew within the window.
+            that are absent are not exported.
         heartbeats: when the exporter was read (ms, sorted), also right before the window.
     """
-    things: dict[Place, list[_Thing]] = {}
+    series: dict[Place, list[_Series]] = {}
     scraped = _scrape_containers(gauges)
     for name in _LABELS:
         if name in gauges:
-            _collect(name, gauges[name], scraped, things)
-    clock, signs = _Clock(tuple(heartbeats), span), _signs(gauges)
-    found = {
-        place: _OneHpa(own, clock, signs.get(place, ())).lives()
-        for place, own in sorted(things.items())
-    }
+            _collect(name, gauges[name], scraped, series)
+    found = {place: _lives(own, span, heartbeats) for place, own in sorted(series.items())}
     return {place: lives for place, lives in found.items() if lives}
 
 
@@ -134,201 +129,114 @@ def _scrape_containers(gauges: Mapping[str, Gauge]) -> set[str]:
     return set()
 
 
-def _collect(name: str, gauge: Gauge, scraped: set[str], things: dict[Place, list[_Thing]]) -> None:
+def _collect(
+    name: str, gauge: Gauge, scraped: set[str], series: dict[Place, list[_Series]]
+) -> None:
     """Add the series of a gauge to those of its HPAs."""
-    wanted = _LABELS[name]
-    absent = [pl.lit(None, pl.String).alias(one) for one in wanted if one not in gauge.labels]
-    own: dict[tuple[str, ...], _Thing] = {}
-    for namespace, hpa, *said, last in (
-        gauge.seen.with_columns(absent).select("namespace", HPA, *wanted, "last").rows()
-    ):
-        labels = tuple("" if text in (None, *scraped) else str(text) for text in said)
-        key = (str(namespace), str(hpa), *labels)
+    absent = [pl.lit(None, pl.String).alias(n) for n in _LABELS[name] if n not in gauge.labels]
+    own: dict[tuple[str, ...], _Series] = {}
+
+    def rows(frame: pl.DataFrame, *columns: str) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+        if frame.is_empty():
+            return
+        told = frame.with_columns(absent).select("namespace", HPA, *_LABELS[name], *columns)
+        for namespace, hpa, *said, one, two in told.rows():
+            labels = ("" if text in (None, *scraped) else str(text) for text in said)
+            yield (str(namespace), str(hpa), *labels), one, two
+
+    for key, first, last in rows(gauge.seen, "first", "last"):
         if key in own:
+            own[key].first_ms = min(own[key].first_ms, first)
             own[key].last_ms = max(own[key].last_ms, last)
-            continue
-        own[key] = _Thing(name, labels, last)
-        things.setdefault((str(namespace), str(hpa)), []).append(own[key])
-    for namespace, hpa, *said, ts, value in (
-        gauge.changes.with_columns(absent).select("namespace", HPA, *wanted, "ts", "value").rows()
-    ):
-        labels = tuple("" if text in (None, *scraped) else str(text) for text in said)
-        own[(str(namespace), str(hpa), *labels)].values.append((ts, value))
-    for thing in own.values():
-        thing.values.sort()
+        else:
+            own[key] = _Series(name, key[2:], first, last)
+            series.setdefault((key[0], key[1]), []).append(own[key])
+    for key, last, back in rows(gauge.away, "last", "back"):
+        own[key].away.append((last, back))
+    for key, ts, value in rows(gauge.changes, "ts", "value"):
+        own[key].values.append((ts, value))
+    for one in own.values():
+        one.away.sort()
+        one.values.sort()
 
 
-def _signs(gauges: Mapping[str, Gauge]) -> dict[Place, list[int]]:
-    """Return when the status of each HPA was new, sorted."""
-    found: dict[Place, list[int]] = {}
-    frames = [
-        gauges[name].changes.select("namespace", HPA, "ts") for name in _SIGNS if name in gauges
-    ]
-    if frames:
-        for namespace, hpa, ts in pl.concat(frames).unique().sort("ts").rows():
-            found.setdefault((str(namespace), str(hpa)), []).append(ts)
+def _lives(own: Sequence[_Series], span: Span, heartbeats: Sequence[int]) -> list[RecordedLife]:
+    """Return the lives of an HPA with these series."""
+    always = [one for one in own if one.gauge in _ALWAYS]
+    if not always:
+        return []
+    instants = sorted({ts for one in own for ts, _ in one.values})
+
+    def ended(last_ms: int) -> int:
+        """Return when what was seen last then had ended: others spoke, or the exporter was read.
+
+        Two scrapes count: one alone may be that of another shard, read a little later.
+        """
+        at, missed = bisect_right(instants, last_ms), bisect_right(heartbeats, last_ms)
+        return min(
+            instants[at] if at < len(instants) else _NEVER,
+            heartbeats[missed] if missed + 1 < len(heartbeats) else _NEVER,
+        )
+
+    def was_read(before_ms: int) -> bool:
+        """Whether the exporter was read, more than once, in the lookback before an instant."""
+        low = bisect_left(heartbeats, before_ms - span.lookback_ms)
+        return bisect_left(heartbeats, before_ms) - low > 1
+
+    for one in own:
+        begin = one.first_ms
+        for last, back in one.away:
+            if was_read(back):  # else it was there all the time, as far as anybody knows
+                one.stays.append((begin, ended(last)))
+                begin = back
+        one.stays.append((begin, ended(one.last_ms)))
+    begun = min((ts for one in always for ts, _ in one.values), default=None)
+    if begun is None:
+        # Its end may be in the next window.
+        end = ended(max(one.last_ms for one in always))
+        return [RecordedLife(None if end == _NEVER else end, False, ())]
+    whole: list[tuple[int, int]] = []
+    for begin, end in sorted(stay for one in always for stay in one.stays):
+        if whole and begin <= whole[-1][1]:
+            whole[-1] = (whole[-1][0], max(whole[-1][1], end))
+        else:
+            whole.append((begin, end))
+    found = []
+    for k, (begin, end) in enumerate(whole):
+        since = max(begin, begun)
+        fresh = k > 0 or (since > span.after_ms and was_read(since))
+        found.append(RecordedLife(None if end == _NEVER else end, fresh, _states(own, since, end)))
     return found
 
 
-class _Clock:
-    def __init__(self, heartbeats: tuple[int, ...], span: Span) -> None:
-        self._heartbeats = heartbeats
-        self.span = span
-
-    def missed(self, last_ms: int) -> int:
-        """Return the first of two scrapes after an instant, `_NEVER` if there were not as many.
-
-        One alone may be that of another shard, which is read a little later.
-        """
-        at = bisect_right(self._heartbeats, last_ms)
-        return self._heartbeats[at] if at + 1 < len(self._heartbeats) else _NEVER
-
-    def first_from(self, ts: int) -> int:
-        """Return the first scrape from an instant on; the instant itself where there is none."""
-        at = bisect_left(self._heartbeats, ts)
-        return self._heartbeats[at] if at < len(self._heartbeats) else ts
-
-    def was_read(self, before_ms: int) -> bool:
-        """Whether the exporter was read, more than once, in the lookback before an instant."""
-        low = bisect_left(self._heartbeats, before_ms - self.span.lookback_ms)
-        return bisect_left(self._heartbeats, before_ms) - low > 1
+def _states(own: Sequence[_Series], start: int, until: int) -> tuple[tuple[int, Recorded], ...]:
+    """Return since when in a life what was exported."""
+    changed = {ts for one in own for ts, _ in one.values}
+    ended = {end for one in own for _, end in one.stays}
+    found: list[tuple[int, Recorded]] = []
+    for ts in sorted(changed | ended):
+        if start <= ts < until:
+            state = _at(own, ts, start)
+            if not found or found[-1][1] != state:
+                found.append((ts, state))
+    return tuple(found)
 
 
-class _OneHpa:
-    def __init__(self, things: list[_Thing], clock: _Clock, signs: Sequence[int]) -> None:
-        self._things = things
-        self._signs = signs
-        self._clock = clock
-        self._always = [one for one in things if one.gauge in _ALWAYS]
-        self._instants = sorted({ts for one in things for ts, _ in one.values})
-        self._spoken = self._all_spoke()
-        self._find_away()
-
-    def lives(self) -> list[RecordedLife]:
-        if not self._always:
-            return []
-        last_ms = max(one.last_ms for one in self._always)
-        end = self._clock.missed(last_ms)
-        begun = [ts for one in self._always for ts, _ in one.values]
-        if not begun:
-            # Its end may be in the next window.
-            return [RecordedLife(None if end == _NEVER else end, False, ())]
-        first, span = min(begun), self._clock.span
-        fresh = first > span.after_ms and self._clock.was_read(first)
-        starts = [first, *(ts for ts in self._returns() if ts > first)]
-        found = []
-        for k, start in enumerate(starts):
-            until = end
-            if k + 1 < len(starts):
-                until = self._vanished(start, starts[k + 1])
-            states = self._states(start, until)
-            told = None if until == _NEVER else until
-            found.append(RecordedLife(told, fresh or k > 0, tuple(states)))
-        return found
-
-    def _vanished(self, start: int, back: int) -> int:
-        """Return when an HPA was gone that was there again at `back`.
-
-        Its gauges tell only that it was away for longer than the lookback: it ended after the last
-        thing that was new of it. Where no status is read, nothing may be new for days; it is taken
-        to have been there as long as it can have been.
-        """
-        latest = back - self._clock.span.lookback_ms
-        signs = [ts for ts in self._signs if start <= ts < latest]
-        if not signs:
-            return self._clock.first_from(latest)
-        told = max(ts for ts in (*signs, *self._instants) if ts < latest)
-        return min(self._clock.first_from(told + 1), self._clock.first_from(latest))
-
-    def _returns(self) -> list[int]:
-        """Return when all gauges spoke anew, after the exporter had been read without the HPA."""
-        again = {ts for one in self._always for _, ts in one.said_again()}
-        return sorted(
-            ts
-            for ts in again & self._spoken
-            if ts > self._clock.span.after_ms and self._clock.was_read(ts)
-        )
-
-    def _all_spoke(self) -> set[int]:
-        """Return when all of the gauges that every HPA has were new at once."""
-        by_gauge = [
-            {ts for one in self._always if one.gauge == gauge for ts, _ in one.values}
-            for gauge in {one.gauge for one in self._always}
-        ]
-        return set.intersection(*by_gauge) if by_gauge else set()
-
-    def _find_away(self) -> None:
-        """Find out when series were not there that came back, while their HPA was.
-
-        One ended when another series of its gauge began, if one did, else when anything was new:
-        the first time, but what comes back together left together.
-        """
-        left: dict[int, int] = {}
-        pairs = [
-            (thing, old, back)
-            for thing in self._things
-            if thing.gauge in (INFO, TARGETS)
-            for old, back in thing.said_again()
-            if back not in self._spoken  # Nothing was read: it was there before and is again.
-        ]
-        for thing, old, back in pairs:
-            latest = back - self._clock.span.lookback_ms
-            kin = [
-                one.values[0][0] for one in self._things if one.gauge == thing.gauge and one.values
-            ]
-            begun = [ts for ts in kin if old < ts <= latest]
-            new = [ts for ts in self._instants if old < ts <= latest]
-            first = min(begun or new, default=self._clock.first_from(latest))
-            left[back] = max(first, left.get(back, first))
-        for thing, _, back in pairs:
-            thing.away.append((left[back], back))
-
-    def _states(self, start: int, until: int) -> list[tuple[int, Recorded]]:
-        ends = {self._end(one) for one in self._things}
-        away = {gone for one in self._things for gone, _ in one.away}
-        inside = sorted({*self._instants, *ends, *away})
-        found: list[tuple[int, Recorded]] = []
-        for ts in inside:
-            if start <= ts < until:
-                state = self._at(ts, start)
-                if not found or found[-1][1] != state:
-                    found.append((ts, state))
-        return found
-
-    def _at(self, ts: int, since: int) -> Recorded:
-        alive = [
-            (said, one) for one in self._things if (said := self._said(one, ts, since)) is not None
-        ]
-        infos = [(said[0], one.labels) for said, one in alive if one.gauge == INFO]
-        numbers = {one.gauge: _whole(said[1]) for said, one in alive}
-        targets: dict[Metric, dict[str, float]] = {}
-        for (_, value), one in alive:
-            if one.gauge == TARGETS:
-                name, kind, container = one.labels
-                targets.setdefault((name, container), {})[kind] = value
-        target = max(infos)[1] if infos else None
-        return Recorded(
-            None if target is None else (target[0], target[1], target[2]),
-            numbers.get(LEAST),
-            numbers.get(MOST),
-            targets,
-            numbers.get(GENERATION),
-        )
-
-    def _said(self, thing: _Thing, ts: int, since: int) -> tuple[int, float] | None:
-        """Return a series' instant and value in force, None where it has ended or not begun."""
-        at = bisect_right(thing.values, (ts, math.inf)) - 1
-        if at < 0 or thing.values[at][0] < since or ts >= self._end(thing):
-            return None
-        if any(gone <= ts < back for gone, back in thing.away):
-            return None
-        return thing.values[at]
-
-    def _end(self, thing: _Thing) -> int:
-        """Return when a series had ended: others of the HPA spoke, or the exporter was read."""
-        at = bisect_right(self._instants, thing.last_ms)
-        spoken = self._instants[at] if at < len(self._instants) else _NEVER
-        return min(spoken, self._clock.missed(thing.last_ms))
+def _at(own: Sequence[_Series], ts: int, since: int) -> Recorded:
+    told = [(one, said) for one in own if (said := one.said(ts, since)) is not None]
+    numbers = {one.gauge: _whole(value) for one, (_, value) in told}
+    # Of two scale targets the one that was told last counts.
+    infos = [(begun, one.labels) for one, (begun, _) in told if one.gauge == INFO]
+    targets: dict[Metric, dict[str, float]] = {}
+    for one, (_, value) in told:
+        if one.gauge == TARGETS:
+            name, kind, container = one.labels
+            targets.setdefault((name, container), {})[kind] = value
+    version, kind, name = max(infos)[1] if infos else ("", "", "")
+    return Recorded(
+        (version, kind, name) if infos else None, numbers.get(LEAST), numbers.get(MOST),
+        targets, numbers.get(GENERATION),
+    )  # fmt: skip
 
 
 def _whole(value: float) -> int | None:

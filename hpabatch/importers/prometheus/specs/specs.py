@@ -30,7 +30,14 @@ from hpabatch.importers.prometheus.reading.window_objects import Fleet, Target
 from hpabatch.importers.prometheus.result import Source
 from hpabatch.importers.prometheus.site import Beside
 from hpabatch.importers.prometheus.specs.recorded import Place, recorded_lives
-from hpabatch.importers.prometheus.specs.timeline import Exact, Known, Row, Timeline, timeline
+from hpabatch.importers.prometheus.specs.timeline import (
+    Exact,
+    Known,
+    Row,
+    Timeline,
+    named,
+    timeline,
+)
 from hpabatch.inputs.keda import ScaledObject
 from hpabatch.model.objects.decode import hpa_from_json
 from hpabatch.model.objects.hpa import HPA
@@ -273,14 +280,8 @@ class SpecWindow:
         found: dict[tuple[str, str, str], set[str]] = {}
         for hpa in self.hpas:
             for metric in hpa.spec.metrics:
-                for source in (metric.resource, metric.container_resource):
-                    if source is not None:
-                        key = (hpa.namespace, hpa.name, source.name)
-                        found.setdefault(key, set()).add(metric.type)
-                for custom in (metric.pods, metric.object, metric.external):
-                    if custom is not None:
-                        key = (hpa.namespace, hpa.name, custom.metric.name)
-                        found.setdefault(key, set()).add(metric.type)
+                key = (hpa.namespace, hpa.name, named(metric)[0])
+                found.setdefault(key, set()).add(metric.type)
         return {key: next(iter(types)) for key, types in found.items() if len(types) == 1}
 
 
@@ -375,21 +376,19 @@ def _take(found: SpecWindow, known: Known, one: Timeline, method: str) -> None:
 
 
 def _sources(place: Place, one: Timeline, method: str) -> list[Source]:
-    behavior: tuple[str, str | None] | None = None
-    metrics: tuple[str, str | None] | None = None
     numbers = _OTHERS if one.contradicted else _NUMBERS if one.edited else None
+    told: dict[str, tuple[str, str | None]] = {}
     if "gauges" in one.used:
-        behavior, metrics = (ABSENT, _DEFAULTS), (EXPORTED, _RESOURCES)
+        told = {BEHAVIOR: (ABSENT, _DEFAULTS), METRICS: (EXPORTED, _RESOURCES)}
     elif "document" in one.used:
-        behavior, metrics = (method, None), (method, numbers)
+        told = {BEHAVIOR: (method, None), METRICS: (method, numbers)}
     elif "around" in one.used:
-        behavior, metrics = (EVENTS, _AROUND), (EVENTS, numbers or _AROUND)
+        told = {BEHAVIOR: (EVENTS, _AROUND), METRICS: (EVENTS, numbers or _AROUND)}
     elif "events" in one.used:
-        behavior = metrics = (EVENTS, None)
+        told = {BEHAVIOR: (EVENTS, None), METRICS: (EVENTS, None)}
     elif one.reasons:
-        metrics = (ABSENT, one.reasons[0])
-    pairs = ((BEHAVIOR, behavior), (METRICS, metrics))
-    return [Source(subject, *said, *place) for subject, said in pairs if said is not None]
+        told = {METRICS: (ABSENT, one.reasons[0])}
+    return [Source(subject, *said, *place) for subject, said in told.items()]
 
 
 _MADE_UP: Final = "hpa-"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -153,12 +153,12 @@ def _metrics(
     """Return a document's metrics as exported, whether they are others, and which are unknown."""
     if not targets:
         return tuple(metrics), False, []
-    shared = Counter(_name(metric) for metric in metrics)
+    shared = Counter(named(metric) for metric in metrics)
     contained = any(container for _, container in targets)
     found: list[MetricSpec] = []
     used: set[Metric] = set()
     for metric in metrics:
-        key = _name(metric) if contained else (_name(metric)[0], "")
+        key = named(metric) if contained else (named(metric)[0], "")
         values = targets.get(key)
         if values is None:
             if not _is_exported(metric):
@@ -166,24 +166,25 @@ def _metrics(
             continue
         used.add(key)
         # An exported name without a container can be a ContainerResource metric's, too.
-        same = sum(_name(one)[0] == key[0] for one in metrics)
-        alone = shared[_name(metric)] == 1 and (contained or same == 1)
-        found.append(_retargeted(metric, values) if alone else metric)
+        same = sum(named(one)[0] == key[0] for one in metrics)
+        alone = shared[named(metric)] == 1 and (contained or same == 1)
+        kept = {kind: values[kind] for kind in _ALLOWED.get(metric.type, ()) if kind in values}
+        if alone and kept:
+            metric = metric.with_target(_target(kept, metric.target))
+        found.append(metric)
     lost = len(found) < len(metrics)
     rest = {key: values for key, values in targets.items() if key not in used}
     added, unknown = _resources(rest)
     return (*found, *added), lost or bool(rest), unknown
 
 
-def _name(metric: MetricSpec) -> Metric:
-    if metric.resource is not None:
-        return metric.resource.name, ""
+def named(metric: MetricSpec) -> Metric:
+    """Return the name of a metric and, of a container's resource, the container, else ""."""
     if metric.container_resource is not None:
         return metric.container_resource.name, metric.container_resource.container
-    for source in (metric.pods, metric.object, metric.external):
-        if source is not None:
-            return source.metric.name, ""
-    return "", ""
+    custom = metric.pods or metric.object or metric.external
+    name = metric.resource.name if metric.resource is not None else ""
+    return (custom.metric.name if custom is not None else name), ""
 
 
 def _is_exported(metric: MetricSpec) -> bool:
@@ -192,13 +193,6 @@ def _is_exported(metric: MetricSpec) -> bool:
     amounts = [one for one in (target.value, target.average_value) if one is not None]
     whole = all(one.milli() % 1000 == 0 for one in amounts)
     return metric.container_resource is None and (whole or target.average_utilization is not None)
-
-
-def _retargeted(metric: MetricSpec, values: Targets) -> MetricSpec:
-    kept = {kind: values[kind] for kind in _ALLOWED.get(metric.type, ()) if kind in values}
-    if not kept:
-        return metric
-    return metric.with_target(_target(kept, metric.target))
 
 
 def _target(values: Targets, before: MetricTarget) -> MetricTarget:
@@ -296,16 +290,6 @@ class Timeline:
     hidden: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Point:
-    """From an instant on: a row's content, or nothing (then, if it is known, why)."""
-
-    at_ms: int
-    row: Row | None
-    fresh: bool = False
-    reason: str = ""
-
-
 def timeline(known: Known, span: Span, heartbeats: Sequence[int]) -> Timeline:
     """Return what an HPA was in a window.
 
@@ -330,17 +314,23 @@ class _Walk:
 
     def run(self) -> Timeline:
         found, current = self._found, None
-        for point in self._points():
-            if point.reason and point.reason not in found.reasons:
-                found.reasons.append(point.reason)
-            row = point.row
+        for ts in self._instants():
+            fresh, of_events = False, self._exact_from <= ts < self._exact_to
+            if of_events:
+                assert self._known.exact is not None
+                row = self._known.exact.row_at(ts)
+                found.used |= {"events"} if row is not None else set()
+            elif self._is_silent(ts):
+                continue
+            else:
+                row, fresh = self._exported(ts)
             if (current is not None and row is not None) and all(
                 current[name] == row[name] for name in _CONTENT
             ):
                 generations = {current["generation"], row["generation"]} - {None}
                 found.hidden |= len(generations) > 1
                 continue
-            since = self._since(point)
+            since = row["valid_from"] if of_events and row is not None else self._since(ts)
             if current is not None:
                 since = max(since, current["valid_from"] + 1)
                 current["valid_to"] = since
@@ -354,20 +344,9 @@ class _Walk:
             if row is not None:
                 current = {**row, "valid_from": since, "valid_to": None}
                 found.rows.append(current)
-                if point.fresh:
+                if fresh:
                     found.begun.add(since)
         return found
-
-    def _points(self) -> Iterator[_Point]:
-        """Yield what holds from each instant on at which something may have changed."""
-        for ts in self._instants():
-            if self._exact_from <= ts < self._exact_to:
-                assert self._known.exact is not None
-                row = self._known.exact.row_at(ts)
-                self._found.used |= {"events"} if row is not None else set()
-                yield _Point(ts, row)
-            elif not self._is_silent(ts):
-                yield self._exported(ts)
 
     def _is_silent(self, ts: int) -> bool:
         """Whether the exporter was not scraped then: its next values held before, too."""
@@ -391,28 +370,28 @@ class _Walk:
                 found.update((row["valid_from"], _end(row)))
         return sorted(ts for ts in found if after <= ts <= until)
 
-    def _exported(self, ts: int) -> _Point:
-        exact = self._known.exact
+    def _exported(self, ts: int) -> tuple[Row | None, bool]:
+        """Return the row of what was exported at an instant, and whether a life begins with it."""
+        exact, found = self._known.exact, self._found
         life, state = self._state(ts)
-        if state is None:
+        if life is None or state is None:
             if exact is not None and ts >= self._exact_to and not self._known.lives:
-                self._found.used.add("events")  # It is not exported: its last state holds.
-                return _Point(ts, exact.row_at(ts))
-            return _Point(ts, None)
+                found.used.add("events")  # It is not exported: its last state holds.
+                return exact.row_at(ts), False
+            return None, False
         base, row = self._base(ts)
         built = build_spec(state, base)
         if base is not None:
-            self._found.built += 1
-            self._found.edited += built.edited
-            self._found.contradicted += built.contradicted
-        if built.spec is not None:
-            used = "gauges" if base is None else "document" if row is None else "around"
-            self._found.used.add(used)
+            found.built += 1
+            found.edited += built.edited
+            found.contradicted += built.contradicted
         if built.spec is None:
-            return _Point(ts, None, reason=built.reason)
-        assert life is not None
+            if built.reason not in found.reasons:
+                found.reasons.append(built.reason)
+            return None, False
+        found.used.add("gauges" if base is None else "document" if row is None else "around")
         fresh = life.fresh and ts == life.states[0][0]
-        return _Point(ts, self._row(built, base, row, state, life), fresh)
+        return self._row(built.spec, base, row, state, life), fresh
 
     def _base(self, ts: int) -> tuple[HPA | None, Row | None]:
         """Return the document at a time without an event, and its row, if any."""
@@ -428,12 +407,11 @@ class _Walk:
         return self._known.document, None
 
     def _row(
-        self, built: Built, base: HPA | None, row: Row | None, state: Recorded, life: RecordedLife
+        self, spec: HPASpec, base: HPA | None, row: Row | None, state: Recorded, life: RecordedLife
     ) -> Row:
-        assert built.spec is not None
         namespace, name = self._known.place
-        text = spec_to_json(HPA(spec=built.spec))
-        kind = built.spec.scale_target_ref.kind
+        text = spec_to_json(HPA(spec=spec))
+        kind = spec.scale_target_ref.kind
         uid = f"hpa-{self._known.cluster}-{namespace}-{kind}-{name}"
         created = None if base is None else _created(base, life)
         if base is not None and created is not None:
@@ -441,7 +419,7 @@ class _Walk:
         elif life.fresh:
             uid += f"-{life.states[0][0] // 1000}"
         if row is not None:
-            same = hpa_from_json(row["spec"])[0].spec == built.spec
+            same = hpa_from_json(row["spec"])[0].spec == spec
             changed = {"spec": row["spec"] if same else text, "generation": state.generation}
             exact = self._known.exact
             if exact is not None and life.fresh and life.states[0][0] > exact.last_ms:
@@ -449,17 +427,12 @@ class _Walk:
                 changed |= {"uid": uid, "created": None}
             return row | changed
         return {
-            "namespace": namespace,
-            "name": name,
-            "uid": uid,
-            "valid_from": None,
-            "valid_to": None,
+            "namespace": namespace, "name": name, "uid": uid, "valid_from": None, "valid_to": None,
             "spec": text,
             "labels": None if base is None else compact_json(dict(base.labels)),
             "annotations": None if base is None else compact_json(dict(base.annotations)),
-            "created": created,
-            "generation": state.generation,
-        }
+            "created": created, "generation": state.generation,
+        }  # fmt: skip
 
     def _state(self, ts: int) -> tuple[RecordedLife | None, Recorded | None]:
         """Return what was exported at an instant, None where the HPA was not there."""
@@ -469,16 +442,14 @@ class _Walk:
                 return life, known[-1]
         return None, None
 
-    def _since(self, point: _Point) -> int:
-        """Return when that became so: an event's instant, a write's before the scrape, or that."""
-        if point.row is not None and self._exact_from <= point.at_ms < self._exact_to:
-            return int(point.row["valid_from"])
-        before = bisect_left(self._heartbeats, point.at_ms) - 1
+    def _since(self, ts: int) -> int:
+        """Return when what was seen at an instant became so: with a write since the last scrape."""
+        before = bisect_left(self._heartbeats, ts) - 1
         low = self._heartbeats[before] if before >= 0 else self._span.from_ms
-        at = bisect_right(self._known.edits, point.at_ms) - 1
-        if point.at_ms > self._span.after_ms and at >= 0 and self._known.edits[at] > low:
+        at = bisect_right(self._known.edits, ts) - 1
+        if ts > self._span.after_ms and at >= 0 and self._known.edits[at] > low:
             return self._known.edits[at]
-        return point.at_ms
+        return ts
 
 
 def _end(row: Mapping[str, Any]) -> int:
