@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from hpabatch.cli.app import Command
 from hpabatch.cli.stdout import LEGEND, check_stdout
 from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_INTERRUPTED, UsageError
@@ -85,7 +86,7 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Any], Any]:
         run.__name__, run.__doc__, run.__module__ = body.__name__, body.__doc__, body.__module__
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in parameters}
-        app.command(name, help=inspect.cleandoc(body.__doc__ or ""))(run)
+        app.command(name, cls=Command, help=inspect.cleandoc(body.__doc__ or ""))(run)
         return body
 
     return add
