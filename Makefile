@@ -97,10 +97,12 @@ test-apart: kernels
 kernels: $(VENV)/.dev
 	@$(BUSY) $(BIN)/python -m hpabatch._prebuild
 
-# A wheel with the compiled kernels of this kind of machine: nothing compiles where it is installed.
+# A wheel with the compiled kernels of a kind of machine, such as MACHINE=aarch64 (this one's by
+# default): nothing compiles where it is installed.
+MACHINE ?= $(shell uname -m)
 wheel: $(VENV)/.dev
-	$(BIN)/python -m hpabatch._prebuild build/kernels
-	HPABATCH_KERNELS=$(CURDIR)/build/kernels $(BIN)/python -m pip --disable-pip-version-check \
+	$(BIN)/python -m hpabatch._prebuild build/kernels $(MACHINE)
+	HPABATCH_KERNELS=$(CURDIR)/build/kernels HPABATCH_MACHINE=$(MACHINE) $(BIN)/python -m pip --disable-pip-version-check \
 	  --quiet wheel --no-deps --no-build-isolation --wheel-dir build .
 
 # Rules and kernels again as plain Python: the same results, no access outside of an array, and

@@ -21,7 +21,8 @@ class Kernels(BuildHookInterface):  # type: ignore[type-arg]
         folder = os.environ.get("HPABATCH_KERNELS")
         if not folder or version == "editable":
             return
-        system, machine = platform.system(), platform.machine()
+        system = platform.system()
+        machine = os.environ.get("HPABATCH_MACHINE") or platform.machine()
         files = sorted(Path(folder).glob(f"*.{machine}.o"))
         if not files or system != "Linux":
             raise ValueError(

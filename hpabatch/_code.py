@@ -156,9 +156,9 @@ def has_compiled(name: str) -> bool:
     return file in prebuilt()[0] or (FOLDER is not None and (FOLDER / file).exists())
 
 
-def file_of(name: str) -> str:
+def file_of(name: str, machine: str = MACHINE) -> str:
     """Return the file name of a function's machine code."""
-    return f"{name}.{MACHINE}.o"
+    return f"{name}.{machine}.o"
 
 
 @functools.cache
@@ -185,13 +185,13 @@ def load(function: Callable[..., Any]) -> Callable[[int], int]:
     return _linked(code_of(function), function.__name__)
 
 
-def code_of(function: Callable[..., Any]) -> bytes:
+def code_of(function: Callable[..., Any], machine: str = MACHINE) -> bytes:
     """Return a function's machine code (ELF), from where it is kept or compiled, and then kept.
 
     Raises:
         UsageError: the process that compiles it failed; it has said why.
     """
-    file, digest = file_of(function.__name__), DIGEST
+    file, digest = file_of(function.__name__, machine), DIGEST
     source = Path(sys.modules[function.__module__].__file__ or "").resolve()
     if not source.is_relative_to(PACKAGE):
         digest = hashlib.sha256(DIGEST.encode() + source.read_bytes()).hexdigest()[:16]
@@ -214,19 +214,19 @@ def code_of(function: Callable[..., Any]) -> bytes:
     else:
         with suppress(UnfitError, OSError):
             return read(path, digest)
-    code = _compiled(function)
+    code = _compiled(function, machine)
     if path is not None and WRITABLE:
         keep(path, digest, code)
     return code
 
 
-def _compiled(function: Callable[..., Any]) -> bytes:
+def _compiled(function: Callable[..., Any], machine: str) -> bytes:
     # In a process of its own: this one needs no numba, and Python may use it meanwhile. Settings of
     # numba would change code that is kept for all. Ctrl-C is for this process, which ends that one.
     # The code comes through a pipe, as anybody's code may write to stdout.
     folders = [*map(os.path.abspath, filter(None, sys.path)), str(PACKAGE.parent)]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA_")}
-    order = (function.__module__, function.__name__)
+    order = (machine, function.__module__, function.__name__)
     reading, writing = os.pipe()
     with open(reading, "rb") as answer:
         try:

@@ -1,13 +1,14 @@
 """`python -m hpabatch._compile`: one function and all that it calls as an object of machine code.
 
-Its arguments are the number of the open file to write to, the module and the function, whose types
-are those that are annotated. Numba types the rules and
-makes LLVM's code of them. Numba itself would optimize a function, and make machine code of it, once
-for each function that calls it, so that each may be called from Python. Nothing here is: all is
-optimized once, at the end.
+Its arguments are the number of the open file to write to, the kind of machine, the module and the
+function, whose types are those that are annotated. Numba types the rules and makes LLVM's code of
+them. Numba itself would optimize a function, and make machine code of it, once for each function
+that calls it, so that each may be called from Python. Nothing here is: all is optimized once, at
+the end.
 
-The object is for any processor of this machine's kind, so every one decides alike; it needs no
-numba to be run, and only the functions of C that `_code` names.
+The object is for any processor of that kind of machine, so every one decides alike; it needs no
+numba to be run, and only the functions of C that `_code` names. LLVM makes it from the same code
+for another kind of machine than this one, and needs no linker: an object is what `_code` loads.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from hpabatch import _jit
 PROCESSORS = {"x86_64": ("x86-64", "large")}
 
 
-def compile_object(module: str, name: str) -> bytes:
+def compile_object(kind: str, module: str, name: str) -> bytes:
     """Return the object (ELF) of a function that takes the address of its words."""
     import llvmlite.binding as llvm
     import numba
@@ -47,10 +48,17 @@ def compile_object(module: str, name: str) -> bytes:
         if not other.is_declaration and other.name != name:
             other.linkage = "internal"  # so that what nobody calls or reads goes
     optimize(whole)
-    cpu, model = PROCESSORS.get(os.uname().machine, ("generic", "small"))
-    machine = llvm.Target.from_default_triple().create_target_machine(
+    cpu, model = PROCESSORS.get(kind, ("generic", "small"))
+    triple = llvm.get_default_triple()
+    if kind != os.uname().machine:
+        triple = f"{kind}-unknown-linux-gnu"
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+    machine = llvm.Target.from_triple(triple).create_target_machine(
         cpu=cpu, opt=3, reloc="pic", codemodel=model
     )
+    whole._final_module.triple = triple
+    whole._final_module.data_layout = str(machine.target_data)
     return bytes(machine.emit_object(whole._final_module))
 
 

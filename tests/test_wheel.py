@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -97,3 +98,11 @@ def test_code_that_is_of_another_version_is_not_used(site: Path) -> None:
         assert told in run(site, "--version")
     finally:
         path.write_bytes(whole)
+
+
+def test_code_for_another_kind_of_machine_needs_no_linker_and_no_such_machine() -> None:
+    """An object for AArch64: ELF of 64 bits, little endian, type 1, machine 183."""
+    (kernel,) = (k for k in all_kernels() if k.function.__name__ == "count_kept")
+    code = _code.code_of(kernel.function, "aarch64")
+    assert code[:6] == b"\x7fELF\x02\x01"
+    assert struct.unpack_from("<HH", code, 16) == (1, 183)

@@ -93,7 +93,6 @@ def _sides(history: History, request: CompareRequest, read: Read) -> tuple[Side,
 
 
 def _select(request: CompareRequest, after: Side) -> Select | None:
-    """Return the selection of the first side: recorded HPAs as far as manifests have them."""
     asked = selection_of(request)
     if len(request.hpas) != 1 or asked is not None or after.manifests is None:
         return asked

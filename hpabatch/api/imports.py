@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from hpabatch.api.keywords import options_of
+from hpabatch.api.keywords import takes
 from hpabatch.errors import UsageError
 from hpabatch.importers.prometheus.client.login import read_login
 from hpabatch.importers.prometheus.request import PrometheusRequest
@@ -14,7 +14,7 @@ from hpabatch.importers.table.request import TableRequest
 from hpabatch.report.imported import PrometheusImport, TableImport, TableMap
 
 
-@options_of(TableRequest, "inputs")
+@takes(TableRequest, "inputs", method=False)
 def import_table(request: TableRequest) -> TableImport | TableMap:
     """Import any tidy CSV or Parquet into a store; docs/import.md explains the map file.
 
@@ -30,7 +30,7 @@ def import_table(request: TableRequest) -> TableImport | TableMap:
     return TableImport(table.import_table(request), request.out)
 
 
-@options_of(PrometheusRequest, "url")
+@takes(PrometheusRequest, "url", method=False)
 def import_prometheus(request: PrometheusRequest) -> PrometheusImport:
     """Import what Prometheus recorded into a store; docs/prometheus.md explains it.
 

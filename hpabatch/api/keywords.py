@@ -11,36 +11,38 @@ from hpabatch.errors import UsageError
 from hpabatch.history.base import History
 from hpabatch.model.options import REQUIRED, Option, Request, keyword
 
-S = TypeVar("S")
 R = TypeVar("R")
 Q = TypeVar("Q", bound=Request)
 
 
-def takes(
-    kind: type[Q], *first: str
-) -> Callable[[Callable[Concatenate[S, Q, ...], R]], Callable[..., R]]:
-    """Return a decorator for a method whose first argument is a request of that kind.
+def takes(kind: type[Request], *first: str, method: bool = True) -> Callable[[Any], Any]:
+    """Return a decorator for a function of a request, or a method whose first argument is one.
 
     Callers give the options instead: the fields `first` by position (a field of several values
-    takes all that are left), the others by keyword. What else the method takes without a default
-    comes before them.
+    takes all that are left, or a list), the others by keyword. What else the function takes without
+    a default comes before them.
     """
 
-    def decorate(method: Callable[Concatenate[S, Q, ...], R]) -> Callable[..., R]:
-        declared = inspect.signature(method)
-        own = [p for p in [*declared.parameters.values()][2:] if p.name != "progress"]
+    def decorate(function: Callable[..., R]) -> Callable[..., R]:
+        declared = inspect.signature(function)
+        own = [p for p in [*declared.parameters.values()][1 + method :] if p.name != "progress"]
         names = {p.name for p in own}
         lead = [p.name for p in own if p.default is inspect.Parameter.empty]
 
-        @functools.wraps(method)
-        def call(self: S, *values: Any, **given: Any) -> R:
+        @functools.wraps(function)
+        def call(*values: Any, **given: Any) -> R:
+            owner, values = values[:method], values[method:]
             unnamed = [name for name in lead if name not in given]
             rest = dict(zip(unnamed, values, strict=False))
             values = values[len(rest) :]
             rest |= {name: given.pop(name) for name in [*given] if name in names}
-            return method(self, kind.of(_given(kind, first, values, given)), **rest)
+            return function(*owner, kind.of(_given(kind, first, values, given)), **rest)
 
-        call.__signature__ = signature(kind, first, own, declared.return_annotation)  # type: ignore[attr-defined]
+        shown = signature(kind, first, own, declared.return_annotation)
+        if not method:
+            _, *parameters = shown.parameters.values()  # (without self)
+            shown = shown.replace(parameters=parameters)
+        call.__signature__ = shown  # type: ignore[attr-defined]
         call.request, call.first, call.own = kind, first, own  # type: ignore[attr-defined]
         return call
 
@@ -65,28 +67,8 @@ def of_history(
     def method(self: HasHistory, request: Q, **own: Any) -> R:
         return function(self.history, request, **own)
 
-    return takes(kind, *first)(method)
-
-
-def options_of(kind: type[Q], *first: str) -> Callable[[Callable[[Q], R]], Callable[..., R]]:
-    """Return a decorator for a function whose argument is a request; as `takes` for a method.
-
-    A field of several values takes a list, too.
-    """
-
-    def decorate(function: Callable[[Q], R]) -> Callable[..., R]:
-        returns = inspect.signature(function).return_annotation
-
-        @functools.wraps(function)
-        def call(*values: Any, **given: Any) -> R:
-            return function(kind.of(_given(kind, first, values, given)))
-
-        _, *parameters = signature(kind, first, (), returns).parameters.values()  # (without self)
-        call.__signature__ = inspect.Signature(parameters, return_annotation=returns)  # type: ignore[attr-defined]
-        call.request, call.first, call.own = kind, first, ()  # type: ignore[attr-defined]
-        return call
-
-    return decorate
+    found: Callable[..., R] = takes(kind, *first)(method)
+    return found
 
 
 def _given(

@@ -90,7 +90,6 @@ def _exists(candidate: Candidate, at_ms: int) -> bool:
 
 
 def _was_there(candidate: Candidate) -> str:
-    """Return until or from when an HPA was there, and what to do."""
     first, last = candidate.periods[0].from_ms, candidate.periods[-1].to_ms
     known = [f"from {show_instant(first)}"] if first > ALWAYS_MS else []
     known += [f"until {show_instant(last)}"] if last < NEVER_MS else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hpabatch.api.keywords import options_of
+from hpabatch.api.keywords import takes
 from hpabatch.inputs.manifests import check_manifests, load_manifests
 from hpabatch.inputs.request import ValidateRequest
 from hpabatch.model.versions import profile_for
@@ -17,7 +17,7 @@ def check(request: ValidateRequest) -> Validation:
     return Validation(checked, manifests.skipped, profile)
 
 
-@options_of(ValidateRequest, "paths")
+@takes(ValidateRequest, "paths", method=False)
 def validate(request: ValidateRequest) -> Validation:
     """Hold manifests against the API server's rules; a manifest that is not valid is no error.
 

@@ -12,7 +12,7 @@ from hpabatch.model.printable import printable_line
 from hpabatch.model.progress import Progress
 
 if TYPE_CHECKING:
-    from hpabatch.jobs.loop import Status
+    from hpabatch.jobs.job import Status
     from hpabatch.jobs.publish import Destination
 
 

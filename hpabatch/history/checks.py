@@ -384,10 +384,13 @@ def run_starts(frame: pl.DataFrame) -> I64:
             values = column.to_physical().to_numpy()
             parts.append(np.flatnonzero(values[1:] != values[:-1]) + 1)
     if others:
-        changed = pl.any_horizontal(pl.col(others).ne_missing(pl.col(others).shift(1)))
-        parts.append(frame.select(changed.arg_true()).to_series().to_numpy().astype(np.int64))
-    rows = np.unique(np.concatenate(parts))
-    rows = rows[rows > 0]
+        differ = pl.any_horizontal(pl.col(others).ne_missing(pl.col(others).shift(1)))
+        parts.append(frame.select(differ.arg_true()).to_series().to_numpy().astype(np.int64))
+    changed = np.zeros(frame.height, np.bool_)
+    for part in parts:
+        changed[part] = True
+    changed[:1] = False
+    rows = np.flatnonzero(changed)
     before = frame[rows - 1]
     pairs = (pl.col(name).ne_missing(before[name]) for name in frame.columns)
     differs = frame[rows].select(pl.any_horizontal(pairs)).to_series().to_numpy()
@@ -395,7 +398,8 @@ def run_starts(frame: pl.DataFrame) -> I64:
 
 
 def _other_views(column: pl.Series) -> I64:
-    """Return the rows whose string is in another place of memory than that of the row before.
+    """Return the rows whose string is in another place of memory than that of the row before, some
+    of them twice.
 
     In a column from Parquet the equal strings of a dictionary are in one place, and to compare
     places (Arrow's views of 16 bytes) takes a tenth of the time of comparing strings.
@@ -408,7 +412,7 @@ def _other_views(column: pl.Series) -> I64:
         words = np.frombuffer(array.buffers()[1] or b"", np.int64)
         views = words[2 * array.offset : 2 * (array.offset + len(array))]
         # (two words a view: one comparison of all of them, and a view moved if either differs)
-        moved = np.flatnonzero((views[2:] != views[:-2]).reshape(-1, 2).any(axis=1)) + 1
+        moved = (np.flatnonzero(views[2:] != views[:-2]) >> 1) + 1
         found += [np.array([first]), moved + first]
         first += len(array)
     return np.concatenate(found)

@@ -2,8 +2,7 @@
 
 ::
 
-    loop, folder              tasks of a job, and the folder that keeps the parts they leave
-    orders                    a job, and what travels of it to a worker
+    job, folder               tasks of a job, and the folder that keeps the parts they leave
     executor                  tasks done here or by workers; the task of each worker, and faults
     worker, processes         a worker process; those beside this one
     dask_workers              those of a Dask scheduler

@@ -6,6 +6,7 @@ Sums over HPAs are made by the command, of the changes of size that the parts ho
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from hpabatch.engine.capacity.request import PlanRequest
@@ -13,9 +14,9 @@ from hpabatch.engine.capacity.run import CapacityPlan, Planning, joined_plan, pr
 from hpabatch.history.base import History
 from hpabatch.history.reader import open_history
 from hpabatch.inputs.documents import digests_of
-from hpabatch.jobs.folder import identity_of
-from hpabatch.jobs.frames import FramesJob, computed, frames_job
-from hpabatch.jobs.orders import Values, options_of
+from hpabatch.jobs.folder import Identity, identity_of
+from hpabatch.jobs.frames import computed
+from hpabatch.jobs.job import Job, Values, numbered_tasks, options_of
 from hpabatch.model.progress import Progress, silent
 from hpabatch.model.quota import Quota
 
@@ -38,30 +39,41 @@ def plan_capacity(
     """
     progress("planning", 0.0)
     planning = prepare_planning(history, request, quotas, files)
-    with computed(_planned(planning, request, progress), request, progress) as parts:
-        return joined_plan(planning, parts)
+    with computed(_job(planning, request, progress), request, progress) as parts:
+        return joined_plan(planning, [*parts])
 
 
-def plan_job(values: Values) -> FramesJob:
+def plan_job(values: Values) -> Job:
     """Prepare a capacity plan in a worker, from its order."""
     request = PlanRequest.from_json(values)
     history = open_history(values["history"], "replay")
-    return _planned(prepare_planning(history, request, limits=values["limits"]), request)
+    return _job(prepare_planning(history, request, limits=values["limits"]), request)
 
 
-def _planned(planning: Planning, request: PlanRequest, progress: Progress = silent) -> FramesJob:
+def _job(planning: Planning, request: PlanRequest, progress: Progress = silent) -> Job:
     plan, loop = planning.plan, planning.options.loop
     # (quotas are for the sums)
     own = {k: v for k, v in options_of(request).items() if k != "quota"}
-    chosen = [[*c.key, repr(c.periods)] for c in plan.chosen]
-    given = repr((loop.scenario, loop.plants, loop.prices))
-    when = repr((plan.settled, plan.clocks.grid))
-    files = digests_of((request.scenario, *request.plant, request.prices))
-    depends = [own, planning.limits, chosen, planning.cuts, when, given]
-    return frames_job(
-        [last - first for first, last in planning.cuts],
-        lambda k: planning.part(k, progress),
-        *(plan.history, identity_of(plan.evidence | files, depends), PLAN_JOB),
-        {**own, "quota": [], "limits": planning.limits},
-        "simulate_fleet",
+
+    def identify() -> Identity:
+        chosen = [[*c.key, repr(c.periods)] for c in plan.chosen]
+        given = repr((loop.scenario, loop.plants, loop.prices))
+        when = repr((plan.settled, plan.clocks.grid))
+        files = digests_of((request.scenario, *request.plant, request.prices))
+        depends = [own, planning.limits, chosen, planning.cuts, when, given]
+        return identity_of(plan.evidence | files, depends)
+
+    return Job(
+        tasks=numbered_tasks([last - first for first, last in planning.cuts]),
+        results=partial(map, lambda k: planning.part(k, progress)),
+        identify=identify,
+        plan_job=PLAN_JOB,
+        values={
+            "history": plan.history.location,
+            **own,
+            "quota": [],
+            "limits": planning.limits,
+        },
+        kernel="simulate_fleet",
+        history=plan.history,
     )

@@ -14,6 +14,7 @@ from collections import Counter, deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
+from functools import partial
 from itertools import count, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,8 +23,7 @@ from hpabatch._json import decode_json
 from hpabatch.errors import HpabatchError, UnfinishedError, UsageError
 from hpabatch.inputs.workers import Spread
 from hpabatch.jobs.folder import JobFolder, read_record
-from hpabatch.jobs.loop import Executor, Task, Work, in_this_process
-from hpabatch.jobs.orders import PlannedJob, Values
+from hpabatch.jobs.job import Executor, Job, Task, Values
 from hpabatch.jobs.parts_place import PartsPlace, job_name, place_of
 from hpabatch.jobs.processes import Answer, ProcessPool, brief, not_installed
 from hpabatch.jobs.worker import describe
@@ -50,34 +50,17 @@ REST_S: Final = 60.0
 LOOK_S: Final = 1.0
 """Interval at which it is checked which workers are there."""
 
-_SAME: Final = "make sure that {} is the same place for the workers and this command"
 _HELD = re.compile(r"-|/dev/stdin|/(?:dev|proc/self)/fd/[0-9]+", re.ASCII)
 _log = logging.getLogger(__name__)
 
 
-def executor_of(spread: Spread, job: PlannedJob[Any]) -> Executor:
-    """Return what does the tasks of a job, by the options of a command.
-
-    Args:
-        spread: the options.
-        job: what workers plan too.
-
-    Raises:
-        UsageError: a scheduler that cannot be used, or an input that only this process has; called,
-            a task that no worker can do, or workers of another version.
-        UnfinishedError: called, workers, scheduler or the place of parts are gone.
-    """
-    if not spread.is_spread:
-        return in_this_process
+def by_workers(spread: Spread, job: Job) -> Executor:
+    """Return workers that do the tasks of a job; raises as `job.executor_of`."""
     _refuse_held(job.values)
     if spread.parts is not None:
         PartsPlace(spread.parts, "")
     spread.check_scheduler()
-
-    def execute(work: Work[Any], folder: JobFolder, tasks: Sequence[Task]) -> Generator[Task]:
-        return _by_workers(spread, job, folder, tasks)
-
-    return execute
+    return partial(_by_workers, spread)
 
 
 def _refuse_held(values: Values) -> None:
@@ -92,20 +75,33 @@ def _refuse_held(values: Values) -> None:
 
 
 def _by_workers(
-    spread: Spread, job: PlannedJob[Any], folder: JobFolder, tasks: Sequence[Task]
+    spread: Spread, job: Job, folder: JobFolder, tasks: Sequence[Task]
 ) -> Generator[Task]:
     """Have tasks done by workers; yield each once the folder keeps its part."""
     place = None if spread.parts is None else PartsPlace(spread.parts, job_name(folder))
     if place is not None and tasks:
         place.probe()
     if tasks:
-        with closing(_open_pool(spread, len(tasks))) as pool:
+        with closing(_open_pool(spread, job, len(tasks))) as pool:
             yield from _Dispatch(pool, job, folder, place).finish(tasks)
     if place is not None:
         try:
             place.clear()
         except (UsageError, UnfinishedError) as error:
             _log.warning("finished parts could not be removed: %s", error)
+
+
+def _open_pool(spread: Spread, job: Job, tasks: int) -> ProcessPool | DaskPool:
+    if spread.scheduler is not None:
+        from hpabatch.jobs.dask_workers import DaskPool
+
+        return DaskPool(spread)
+    from hpabatch import _code, _prebuild
+
+    if job.kernel is not None and not _code.has_compiled(job.kernel):  # (once for all workers)
+        kernels = {kernel.function.__name__: kernel for kernel in _prebuild.all_kernels()}
+        _code.code_of(kernels[job.kernel].function)
+    return ProcessPool(min(spread.workers or 1, tasks))
 
 
 class _Queue:
@@ -118,20 +114,16 @@ class _Queue:
         own = count()
         self._groups = (g for _, g in groupby(tasks, lambda task: task.group or next(own)))
         self._begun: dict[str, deque[Task]] = {}
-        self._again: deque[Task] = deque()
+        self.again: deque[Task] = deque()
 
     def take(self, worker: str) -> Task | None:
-        """Return a task that was given back, else the next one for a worker; None: none is left."""
-        if self._again:
-            return self._again.popleft()
+        """Return a task that is to be done again, else a worker's next one; None: none is left."""
+        if self.again:
+            return self.again.popleft()
         if not self._begun.get(worker):
             mine = deque(next(self._groups, ()))
             self._begun[worker] = mine or max(self._begun.values(), key=len, default=mine)
         return self._begun[worker].popleft() if self._begun[worker] else None
-
-    def give_back(self, task: Task) -> None:
-        """Take a task again, which is the next one to be done."""
-        self._again.append(task)
 
 
 class _Dispatch:
@@ -140,7 +132,7 @@ class _Dispatch:
     def __init__(
         self,
         pool: ProcessPool | DaskPool,
-        job: PlannedJob[Any],
+        job: Job,
         folder: JobFolder,
         place: PartsPlace | None,
     ) -> None:
@@ -149,7 +141,6 @@ class _Dispatch:
         self._here = describe()
         self._order = {
             "plan_job": job.plan_job,
-            "kernel": job.kernel,
             "values": job.values,
             "fingerprint": job.identity.fingerprint,
             "facts": dict(job.identity.facts),
@@ -162,7 +153,6 @@ class _Dispatch:
         }
         self._tries: Counter[str] = Counter()
         self._rests: dict[str, float] = {}  # by worker until when it gets nothing
-        self._told: dict[str, str] = {}  # by worker its last error
 
     def finish(self, tasks: Sequence[Task]) -> Iterator[Task]:
         """Yield tasks whose parts the folder keeps; meanwhile workers get orders.
@@ -192,7 +182,7 @@ class _Dispatch:
                         if self._is_done(worker, task, future):
                             written[threads.submit(self._is_kept, task)] = task
                         else:
-                            queue.give_back(task)
+                            queue.again.append(task)
                         continue
                     task = written.pop(future)
                     if future.result():
@@ -200,9 +190,10 @@ class _Dispatch:
                         left -= 1
                         yield task
                     else:
+                        fix = f"make sure that {self._where} is the same place for the workers"
                         lacks = f"its files are not all at {self._where}"
-                        self._count(task, lacks, _SAME.format(self._where))
-                        queue.give_back(task)
+                        self._count(task, _given_up(task, lacks, f"{fix} and this command"))
+                        queue.again.append(task)
         finally:
             threads.shutdown(cancel_futures=True)
 
@@ -216,25 +207,40 @@ class _Dispatch:
     def _is_done(self, worker: str, task: Task, future: Future[str]) -> bool:
         """Whether a worker says that it has done a task; if not it is to be done again.
 
+        Its fault lets others work first; after some it is the command's. That is no HistoryError:
+        here the history was read, so finished parts are not at fault.
+
         Raises:
             UsageError, UnfinishedError: it has been tried too often, or the versions differ.
         """
         answer = self._answer(worker, future)
+        if answer.get("done") == task.key:
+            return True
         if "bug" in answer:
             raise RuntimeError(printable_lines(f"{worker}:\n{answer['bug']}"))
         if "found" in answer:
-            raise self._other_versions(worker, answer["found"])
+            there = answer["found"]
+            names = (name for name, mine in self._here.items() if there.get(name) != mine)
+            name = next(names, "hpabatch")
+            raise UsageError(
+                f"{worker} has {name} {there.get(name, 'unknown')}, this command has "
+                f"{self._here[name]}: install the same versions for both"
+            )
         if "error" in answer:
-            self._tell_failed(worker, task, answer)
-        elif answer.get("done") != task.key:
-            lost = answer.get("lost", "it answered for another task")
-            self._count(task, f"{worker}: {lost}", "give the workers more memory")
-            _log.warning("%s: %s; task %s is given out again", worker, lost, task.key)
-            self._rests[worker] = time.monotonic() + REST_S
-        return answer.get("done") == task.key
+            kind = UnfinishedError if answer["error"] == UnfinishedError.__name__ else UsageError
+            error: HpabatchError = kind(*(answer.get("lines") or [answer["error"]]))
+            told = str(error)
+        else:
+            told = answer.get("lost", "it answered for another task")
+            error = _given_up(task, f"{worker}: {told}", "give the workers more memory")
+        self._count(task, error)
+        if "error" in answer and self._place is not None:
+            self._place.probe()  # (raises where it is the place that is at fault)
+        self._rests[worker] = time.monotonic() + REST_S
+        _log.warning("%s: %s; task %s is given out again", worker, told, task.key)
+        return False
 
     def _answer(self, worker: str, future: Future[str]) -> Answer:
-        """Return what came of an order."""
         try:
             return decode_json(future.result(), Answer)
         except HpabatchError:
@@ -248,39 +254,10 @@ class _Dispatch:
             self._pool.workers()  # (raises where all of them are gone)
             return {"lost": brief(error)}
 
-    def _count(self, task: Task, why: str, fix: str) -> None:
-        """Count a try of a task (UnfinishedError: it was the last one)."""
-        self._tries[task.key] += 1
-        if self._tries[task.key] >= MOST_TRIES:
-            raise UnfinishedError(
-                f"task {task.key} could not be done by {MOST_TRIES} workers ({why}): {fix}, then "
-                "give the same command again"
-            )
-
-    def _tell_failed(self, worker: str, task: Task, answer: Answer) -> None:
-        """Tell a worker's fault, which lets others work first; after some it is the command's.
-
-        That is no HistoryError: here the history was read, so finished parts are not at fault.
-        """
-        kind = UnfinishedError if answer["error"] == UnfinishedError.__name__ else UsageError
-        error = kind(*(answer.get("lines") or [answer["error"]]))
+    def _count(self, task: Task, error: HpabatchError) -> None:
         self._tries[task.key] += 1
         if self._tries[task.key] >= MOST_TRIES:
             raise error
-        if self._place is not None:
-            self._place.probe()  # (raises where it is the place that is at fault)
-        self._rests[worker] = time.monotonic() + REST_S
-        if self._told.get(worker) != str(error):
-            self._told[worker] = str(error)
-            _log.warning("%s: %s; task %s is given out again", worker, error, task.key)
-
-    def _other_versions(self, worker: str, there: Mapping[str, str]) -> UsageError:
-        names = (name for name, mine in self._here.items() if there.get(name) != mine)
-        name = next(names, "hpabatch")
-        return UsageError(
-            f"{worker} has {name} {there.get(name, 'unknown')}, this command has "
-            f"{self._here[name]}: install the same versions for both"
-        )
 
     def _is_kept(self, task: Task) -> bool:
         """Whether the folder has the part that a worker says it has left, or gets it."""
@@ -294,9 +271,8 @@ class _Dispatch:
         return True
 
 
-def _open_pool(spread: Spread, tasks: int) -> ProcessPool | DaskPool:
-    if spread.scheduler is None:
-        return ProcessPool(min(spread.workers or 1, tasks))
-    from hpabatch.jobs.dask_workers import DaskPool
-
-    return DaskPool(spread)
+def _given_up(task: Task, why: str, fix: str) -> UnfinishedError:
+    return UnfinishedError(
+        f"task {task.key} could not be done by {MOST_TRIES} workers ({why}): {fix}, then give the "
+        "same command again"
+    )

@@ -18,14 +18,8 @@ from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.shards.read import ShardFacts
 from hpabatch.history.base import History
 from hpabatch.inputs.plants import PlantOverride
-from hpabatch.jobs.frames import (
-    FramesJob,
-    Part,
-    computed,
-    plan_from,
-    shards_job,
-)
-from hpabatch.jobs.orders import Values
+from hpabatch.jobs.frames import computed, plan_from, shards_job
+from hpabatch.jobs.job import Job, Part, Values
 from hpabatch.model.progress import Progress, silent
 
 PLAN_JOB: Final = "hpabatch.jobs.fidelity:plan_job"
@@ -44,7 +38,7 @@ def fidelity(history: History, request: FidelityRequest, progress: Progress) -> 
     plan, lenses = through_lens(plan, request.lens, progress)
     scoring = _scoring(plan, request, plants, progress)
     if request.is_spread:
-        with computed(_planned(plan, request), request, progress) as parts:
+        with computed(_job(plan, request), request, progress) as parts:
             for frames, record in parts:
                 scoring.add(frames, msgspec.convert(record["facts"], list[ShardFacts]))
     else:
@@ -53,13 +47,13 @@ def fidelity(history: History, request: FidelityRequest, progress: Progress) -> 
     return replace(scoring.fidelity(), lenses=tuple(lenses))
 
 
-def plan_job(values: Values) -> FramesJob:
+def plan_job(values: Values) -> Job:
     """Plan a score in a worker, from its order."""
     request = FidelityRequest.from_json(values)
-    return _planned(plan_from(values, request), request)
+    return _job(plan_from(values, request), request)
 
 
-def _planned(plan: ReplayPlan, request: FidelityRequest) -> FramesJob:
+def _job(plan: ReplayPlan, request: FidelityRequest) -> Job:
     plants = read_plants(request)
 
     def part(some: ReplayPlan) -> Part:

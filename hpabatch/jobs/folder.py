@@ -198,22 +198,18 @@ def write_task(tasks: Path, key: str, fingerprint: str) -> Iterator[tuple[Path, 
         (temporary / RECORD).write_text(json.dumps(whole))
         for file in [*temporary.iterdir(), temporary]:
             flush(file)
-        _give_name(temporary, final, fingerprint)
+        # Another process may have been first; half a task makes room.
+        if read_record(final, fingerprint) is None:
+            remove(final)
+            try:
+                temporary.rename(final)
+            except OSError:
+                if read_record(final, fingerprint) is None:
+                    raise
         flush(tasks)
     finally:
         with suppress(OSError):
             remove(temporary)
-
-
-def _give_name(temporary: Path, final: Path, fingerprint: str) -> None:
-    """Rename a whole task, unless another process was first; half a task makes room."""
-    if read_record(final, fingerprint) is None:
-        remove(final)
-        try:
-            temporary.rename(final)
-        except OSError:
-            if read_record(final, fingerprint) is None:
-                raise
 
 
 @contextmanager
@@ -253,16 +249,10 @@ def concat_frames(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
 
     A frame of a few rows takes 30 kB, most of it for its columns: some at a time become one.
     """
-    whole: list[pl.DataFrame] = []
-    for some in _batches(frames, _FRAMES_AT_ONCE):
+    rest, whole = iter(frames), list[pl.DataFrame]()
+    while some := list(islice(rest, _FRAMES_AT_ONCE)):
         whole.append(pl.concat(some, rechunk=True))
     return pl.concat(whole) if whole else pl.DataFrame()
-
-
-def _batches(frames: Iterable[pl.DataFrame], size: int) -> Iterator[list[pl.DataFrame]]:
-    rest = iter(frames)
-    while some := list(islice(rest, size)):
-        yield some
 
 
 def count_kept(path: Path) -> int:
@@ -343,14 +333,18 @@ def claim(path: Path) -> BinaryIO:
 
 def _settle(path: Path, identity: Identity, restart: bool, replace: bool | None) -> None:
     """Make sure that the folder is this job's, and write down that it is."""
-    left = None if restart else _left_job(path / _JOB)
+    left: _Job | None = None
+    with suppress(OSError, ValueError):
+        left = None if restart else decode_json(read_small(path / _JOB), _Job)
     if left is not None and left.fingerprint != identity.fingerprint:
         if not replace:
+            differs = "of another version of hpabatch"
+            if left.format == FORMAT and left.facts is not None:
+                differs = first_difference(left.facts, identity.facts) or "other HPAs"
             option = "--restart" if replace is None else "--replace"
             raise UsageError(
-                f"{path} keeps an unfinished run of another command or history "
-                f"({_difference(left, identity)}): repeat that one to finish it, or discard it "
-                f"with {option}"
+                f"{path} keeps an unfinished run of another command or history ({differs}): repeat "
+                f"that one to finish it, or discard it with {option}"
             )
         left = None
     if left is None:
@@ -370,13 +364,6 @@ def _settle(path: Path, identity: Identity, restart: bool, replace: bool | None)
     flush(temporary)
     temporary.replace(path / _JOB)
     flush(path)
-
-
-def _difference(left: _Job, identity: Identity) -> str:
-    """Return in which fact two jobs differ, as far as is known."""
-    if left.format != FORMAT or left.facts is None:
-        return "of another version of hpabatch"
-    return first_difference(left.facts, identity.facts) or "other HPAs"
 
 
 def first_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
@@ -401,13 +388,6 @@ def read_record(place: Path, fingerprint: str) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return found.record
-
-
-def _left_job(path: Path) -> _Job | None:
-    try:
-        return decode_json(read_small(path), _Job)
-    except (OSError, ValueError):
-        return None
 
 
 def cannot_write(path: Path, error: OSError) -> UsageError:

@@ -85,7 +85,6 @@ def _without_groups(footer: Struct) -> Struct:
 
 
 def _read_footer(part: Path, file: IO[bytes]) -> tuple[Struct, int]:
-    """Return a file's footer and where the row groups end."""
     size = file.seek(0, os.SEEK_END)
     length = -1
     if size >= len(MAGIC) + _TAIL:
@@ -110,7 +109,6 @@ def _unreadable(part: Path) -> UnreadableError:
 
 
 def _moved(group: Struct, shift: int, ordinal: int) -> Struct:
-    """Return a row group whose bytes lie `shift` further on."""
     kind, chunks = group[_COLUMNS][1]
     moved = {**group, _COLUMNS: (thrift.LIST, (kind, [_moved_chunk(c, shift) for c in chunks]))}
     _add(moved, _GROUP_OFFSET, shift)

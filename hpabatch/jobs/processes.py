@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import selectors
 import subprocess
 import sys
 import threading
@@ -20,11 +19,7 @@ from typing import Final, TypedDict
 
 from hpabatch.errors import UsageError
 
-_LOOK_S: Final = 1.0
 _CLOSE_S: Final = 0.05
-_STOPPED_S: Final = 10.0
-"""Time for which a worker may be stopped (SIGSTOP) before it is ended."""
-
 _STDERR: Final = 2
 _CONNECTION: Final = re.compile(r"in <.*?>: (?=\S)")
 
@@ -59,29 +54,19 @@ class Child:
         self._threads = threads
         self._process: subprocess.Popen[bytes] | None = None
 
-    @property
-    def pid(self) -> int | None:
-        """The number of the process; None: it is not there."""
-        return None if self._process is None else self._process.pid
-
     def ask(self, order: str) -> str:
         """Return the answer to an order, one line of JSON: `lost` if the process has ended.
-
-        One that somebody stops for some seconds is ended.
 
         Raises:
             UsageError: it cannot be started.
         """
-        process, why, line = self._process or self._start(), "", b""
+        process, line = self._process or self._start(), b""
         assert process.stdin is not None
         with suppress(OSError, ValueError):
             process.stdin.write(order.encode() + b"\n")
             process.stdin.flush()
-            why = self._wait(process)
             line = self._answers.readline()
-        if line.endswith(b"\n"):
-            return line.decode()
-        return json.dumps({"lost": f"{why}{self.close()}"})
+        return line.decode() if line.endswith(b"\n") else json.dumps({"lost": self.close()})
 
     def _start(self) -> subprocess.Popen[bytes]:
         names = ("NUMBA_NUM_THREADS", "POLARS_MAX_THREADS")
@@ -110,18 +95,6 @@ class Child:
                 "raise the limits of this user (ulimit -a)"
             ) from error
         return self._process
-
-    def _wait(self, process: subprocess.Popen[bytes]) -> str:
-        """Wait until there is an answer, or the process has ended; say if it was stopped."""
-        looks, options = 0, os.WSTOPPED | os.WNOHANG | os.WNOWAIT
-        with selectors.DefaultSelector() as ready:  # (select takes no descriptor above 1023)
-            ready.register(self._answers, selectors.EVENT_READ)
-            while not ready.select(_LOOK_S):
-                looks = looks + 1 if os.waitid(os.P_PID, process.pid, options) else 0
-                if looks * _LOOK_S >= _STOPPED_S:
-                    process.kill()
-                    return f"it was stopped for {_STOPPED_S:.0f} s, so "
-        return ""
 
     def close(self) -> str:
         """End the process; return how it ended, for people."""

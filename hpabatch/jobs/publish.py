@@ -15,7 +15,6 @@ import msgspec
 from hpabatch._json import decode_json
 from hpabatch.history.files import atomic_folder, atomic_path, read_small
 from hpabatch.jobs.folder import PUBLISHED, JobFolder
-from hpabatch.jobs.joining import join_parquet
 from hpabatch.jobs.parquet import EVIDENCE_KEY, evidence_metadata
 
 EVIDENCE_FILE: Final = "evidence.json"
@@ -70,19 +69,17 @@ def publish(
     final, temporary = destination.real_path, folder.path / PUBLISHED
     if destination.is_folder:
         with atomic_folder(final, is_result_folder, temporary) as new:
-            _fill_folder(new, parts, evidence)
+            names = []
+            for k, part in enumerate(parts):
+                names.append(f"part-{k:05}.parquet")
+                _link(part, new / names[-1])
+            text = {EVIDENCE_KEY: dict(evidence), "parts": names}
+            (new / EVIDENCE_FILE).write_text(json.dumps(text, indent=1, sort_keys=True))
     else:
+        from hpabatch.jobs.joining import join_parquet
+
         with atomic_path(final, temporary) as new:
             join_parquet(parts, evidence_metadata(evidence), new)
-
-
-def _fill_folder(new: Path, parts: Iterable[Path], evidence: Mapping[str, str]) -> None:
-    names = []
-    for k, part in enumerate(parts):
-        names.append(f"part-{k:05}.parquet")
-        _link(part, new / names[-1])
-    text = {EVIDENCE_KEY: dict(evidence), "parts": names}
-    (new / EVIDENCE_FILE).write_text(json.dumps(text, indent=1, sort_keys=True))
 
 
 def _link(source: Path, target: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,9 +21,9 @@ from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.fleet.versions import history_profile
 from hpabatch.engine.replay.request import ReplayRequest, ReplayToRequest
 from hpabatch.engine.replay.run import (
-    GatheredNotes,
     ReplayNotes,
     ShardResult,
+    join_notes,
     replay_shards,
 )
 from hpabatch.engine.replay.score import Score, score
@@ -32,10 +32,7 @@ from hpabatch.engine.shards.read import ShardFacts
 from hpabatch.errors import RefusedError
 from hpabatch.history.base import History
 from hpabatch.history.reader import open_history
-from hpabatch.inputs.manifests import check_manifests, load_manifests
-from hpabatch.jobs.executor import executor_of
 from hpabatch.jobs.folder import (
-    Identity,
     JobFolder,
     concat_frames,
     finishing,
@@ -43,9 +40,18 @@ from hpabatch.jobs.folder import (
     open_job,
     temporary_job,
 )
-from hpabatch.jobs.frames import FramesJob, FramesWork, Part, frames_job, read_part
-from hpabatch.jobs.loop import Report, Task, run_job
-from hpabatch.jobs.orders import Values, known_lenses, lenses_of, options_of
+from hpabatch.jobs.frames import known_lenses, lenses_of, read_part
+from hpabatch.jobs.job import (
+    Job,
+    Part,
+    Report,
+    Task,
+    Values,
+    executor_of,
+    numbered_tasks,
+    options_of,
+    run_job,
+)
 from hpabatch.jobs.publish import Destination, publish
 from hpabatch.model.objects.hpa import HPA
 
@@ -98,16 +104,20 @@ def replay_to_disk(job: ReplayJob, report: Report = lambda status: None) -> Repl
         NothingReplayedError: no HPA could be replayed.
         UsageError: the destination cannot be written, or another job left its parts there.
     """
-    planned = _planned(job)
-    tasks = planned.tasks
-    execute = executor_of(job.request, planned)
-    with _job_folder(job, planned.identity, len(tasks)) as folder:
-        records = run_job(tasks, planned.work, folder, report, execute)
-        return _finish(job, tasks, records, folder)
+    whole = _whole(job)
+    execute = executor_of(job.request, whole)
+    with ExitStack() as opened:
+        if job.destination is None:
+            folder = opened.enter_context(temporary_job(whole.identity))
+        else:
+            path, restart = job.destination.job_path, job.request.restart
+            folder = opened.enter_context(open_job(path, whole.identity, restart=restart))
+            opened.enter_context(finishing(folder, len(whole.tasks)))
+        records = run_job(whole, folder, report, execute)
+        return _finish(job, whole.tasks, records, folder)
 
 
-def _planned(job: ReplayJob) -> FramesJob:
-    """Return the tasks of a replay, what does them, and on what they depend."""
+def _whole(job: ReplayJob) -> Job:
     plan, keep = job.plan, job.destination is not None
     facts = {
         **plan.evidence,
@@ -118,17 +128,21 @@ def _planned(job: ReplayJob) -> FramesJob:
     given = None if job.manifests is None else [repr(hpa) for hpa in job.manifests]
     depends = [[c.key for c in plan.chosen], given, plan.shards, repr(plan.settled)]
     weights = array("q", (_decisions(plan, *shard) for shard in plan.shards))
-    work = FramesWork(
-        lambda shards: replay_shards(plan, shards, keep or job.request.score),
-        plan.history.warnings,
-        partial(_part_of, job),
-        plan.evidence,
-    )
-    return frames_job(
-        *(weights, work, plan.history),
-        *(identity_of(facts, [*depends, repr(plan.clocks.grid)]), PLAN_JOB),
-        {"keep": keep, "lenses": lenses_of(plan), **options_of(job.request)},
-        "replay_observations",
+    return Job(
+        tasks=numbered_tasks(weights),
+        results=lambda shards: replay_shards(plan, shards, keep or job.request.score),
+        identify=lambda: identity_of(facts, [*depends, repr(plan.clocks.grid)]),
+        plan_job=PLAN_JOB,
+        values={
+            "history": plan.history.location,
+            "keep": keep,
+            "lenses": lenses_of(plan),
+            **options_of(job.request),
+        },
+        kernel="replay_observations",
+        history=plan.history,
+        part_of=partial(_part_of, job),
+        evidence=plan.evidence,
     )
 
 
@@ -143,7 +157,7 @@ def _part_of(job: ReplayJob, found: ShardResult) -> Part:
     return frames, {"hpas": found.hpas.height, "facts": msgspec.to_builtins(found.facts)}
 
 
-def plan_job(values: Values) -> FramesJob:
+def plan_job(values: Values) -> Job:
     """Plan a replay in a worker, from its order (HistoryError, UsageError: it cannot be)."""
     request = ReplayToRequest.from_json(values)
     history = open_history(values["history"], None if request.hpas else "replay")
@@ -155,7 +169,7 @@ def plan_job(values: Values) -> FramesJob:
         manifests=manifests,
         request=request,
     )
-    return _planned(job)
+    return _whole(job)
 
 
 def plan_of(
@@ -181,26 +195,14 @@ def plan_of(
 
 def given_hpas(history: History, request: ReplayRequest) -> list[HPA]:
     """Return the valid HPAs of manifests, of several with one name the first."""
+    from hpabatch.inputs.manifests import check_manifests, load_manifests
+
     profile = history_profile(history, request.k8s, request.feature_gates)
     found: dict[tuple[str, str], HPA] = {}
     for item in check_manifests(load_manifests(request.hpas).entries, profile):
         if item.hpa is not None:
             found.setdefault((item.hpa.namespace or "default", item.hpa.name), item.hpa)
     return list(found.values())
-
-
-@contextmanager
-def _job_folder(job: ReplayJob, identity: Identity, tasks: int) -> Iterator[JobFolder]:
-    """Open the job folder beside the destination, which outlives a fault, or a temporary one."""
-    if job.destination is None:
-        with temporary_job(identity) as folder:
-            yield folder
-        return
-    with (
-        open_job(job.destination.job_path, identity, restart=job.request.restart) as folder,
-        finishing(folder, tasks),
-    ):
-        yield folder
 
 
 def _decisions(plan: ReplayPlan, first: int, last: int) -> int:
@@ -223,39 +225,35 @@ def _finish(
     records: Iterable[dict[str, Any]],
     folder: JobFolder,
 ) -> ReplayDone:
-    """Put the parts together, one at a time, and publish the decisions."""
-    notes, has_hpas = _join_records(job.plan, records)
-    if not has_hpas:
+    warnings, hpas = dict[str, None](), 0
+
+    def facts() -> Iterator[ShardFacts]:
+        nonlocal hpas
+        for record in records:
+            warnings.update(dict.fromkeys(record["warnings"]))
+            hpas += record["hpas"]
+            yield msgspec.convert(record["facts"], ShardFacts)
+        told = job.plan.history.warnings
+        told[:] = dict.fromkeys([*warnings, *told])
+
+    notes = join_notes(job.plan, facts())
+    if not hpas:
         raise NothingReplayedError(notes.skipped, notes.warnings)
+
+    def read(name: str) -> pl.DataFrame:
+        return concat_frames(read_part(folder, task, name) for task in tasks)
+
     done = ReplayDone(
         notes.skipped,
         notes.warnings,
         notes.evidence,
-        summary=join_summaries([_read(folder, tasks, _SUMMARY)]),
-        score=Score(*(_read(folder, tasks, name) for name in (_SCORES, _EVENTS)))
-        if job.request.score
-        else None,
+        summary=join_summaries([read(_SUMMARY)]),
+        score=Score(read(_SCORES), read(_EVENTS)) if job.request.score else None,
     )
     if job.destination is not None:
         parts = (folder.place(task.key) / DECISIONS for task in tasks)
         publish(job.destination, folder, parts, done.evidence)
     return done
-
-
-def _read(folder: JobFolder, tasks: Sequence[Task], name: str) -> pl.DataFrame:
-    return concat_frames(read_part(folder, task, name) for task in tasks)
-
-
-def _join_records(plan: ReplayPlan, records: Iterable[dict[str, Any]]) -> tuple[ReplayNotes, bool]:
-    """Return the notes of all records, and whether there is an HPA in them."""
-    warnings: dict[str, None] = {}
-    notes, has_hpas = GatheredNotes(), False
-    for record in records:
-        warnings |= dict.fromkeys(record["warnings"])
-        notes.add(msgspec.convert(record["facts"], ShardFacts))
-        has_hpas |= bool(record["hpas"])
-    plan.history.warnings[:] = list(dict.fromkeys([*warnings, *plan.history.warnings]))
-    return notes.joined(plan), has_hpas
 
 
 class NothingReplayedError(RefusedError):

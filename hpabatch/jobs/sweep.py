@@ -39,7 +39,6 @@ from hpabatch.history.base import History
 from hpabatch.history.files import atomic_folder
 from hpabatch.history.reader import open_history
 from hpabatch.inputs.workers import Spread
-from hpabatch.jobs.executor import executor_of
 from hpabatch.jobs.folder import (
     DIGEST,
     PUBLISHED,
@@ -52,17 +51,19 @@ from hpabatch.jobs.folder import (
     made_by,
     open_job,
 )
-from hpabatch.jobs.frames import FramesJob, FramesWork, Part, read_part
-from hpabatch.jobs.joining import join_parquet
-from hpabatch.jobs.loop import Report, Task, Tasks, run_job
-from hpabatch.jobs.orders import (
-    PlannedJob,
+from hpabatch.jobs.frames import known_lenses, lens_values, lenses_of, read_part
+from hpabatch.jobs.job import (
+    Job,
+    Part,
+    Report,
+    Task,
+    Tasks,
     Values,
-    known_lenses,
-    lens_values,
-    lenses_of,
+    executor_of,
     options_of,
+    run_job,
 )
+from hpabatch.jobs.joining import join_parquet
 from hpabatch.jobs.parquet import evidence_metadata
 from hpabatch.jobs.publish import Destination
 from hpabatch.jobs.sweep_files import (
@@ -137,38 +138,45 @@ def sweep_to_disk(job: SweepJob, report: Report = lambda status: None) -> SweepR
             the reasons).
         UsageError: the destination cannot be written, or another job left its parts there.
     """
-    planned = _planned(job)
-    tasks, place = planned.tasks, job.destination.job_path
+    whole = _whole(job)
     _refuse_another(job)  # (again with the lock: another process may have finished meanwhile)
     if (done := _done_before(job)) is not None:
         return done
-    execute = executor_of(job.spread, planned)
-    with open_job(place, planned.identity, replace=job.replace) as folder:
+    execute = executor_of(job.spread, whole)
+    with open_job(job.destination.job_path, whole.identity, replace=job.replace) as folder:
         _refuse_another(job)
-        with finishing(folder, len(tasks)):
-            records = run_job(tasks, planned.work, folder, report, execute)
-            _finish(job, tasks, records, folder)
+        with finishing(folder, len(whole.tasks)):
+            records = run_job(whole, folder, report, execute)
+            _finish(job, whole.tasks, records, folder)
     return read_sweep(job.destination.path)
 
 
-def _planned(job: SweepJob) -> FramesJob:
-    return PlannedJob(
-        tasks=tasks_of(job.sweep),
-        work=FramesWork(Sweeping(job.sweep).results, job.sweep.plan.history.warnings),
-        identity=_identity(job),
+def _whole(job: SweepJob) -> Job:
+    sweep = job.sweep
+
+    def identify() -> Identity:
+        facts = {name: _fact(v) for name, v in job.values.items() if v not in (None, [])}
+        same = identity_of({}, [_digest(job), sweep.parts, sweep.chunks])
+        # (the facts are told only: the same options in other words go on with the same files)
+        return Identity(same.fingerprint, {**sweep.evidence, **facts})
+
+    return Job(
+        tasks=tasks_of(sweep),
+        results=Sweeping(sweep).results,
+        identify=identify,
         plan_job=PLAN_JOB,
-        values={**job.values, "lenses": lenses_of(job.sweep.plan)},
+        values={**job.values, "lenses": lenses_of(sweep.plan)},
         kernel="simulate_fleet",
-        history=job.sweep.plan.history,
+        history=sweep.plan.history,
     )
 
 
-def plan_job(values: Values) -> FramesJob:
+def plan_job(values: Values) -> Job:
     """Plan a sweep in a worker, from its order (HistoryError, UsageError: it cannot be)."""
     request = SweepRequest.from_json(values)
     see = known_lenses(values["lenses"])
     sweep = plan_request(open_history(values["history"], "replay"), request, see)
-    return _planned(SweepJob(request, sweep, Destination(Path(PUBLISHED), is_folder=True)))
+    return _whole(SweepJob(request, sweep, Destination(Path(PUBLISHED), is_folder=True)))
 
 
 def _refuse_another(job: SweepJob) -> None:
@@ -232,17 +240,7 @@ def tasks_of(sweep: SweepPlan) -> Tasks:
     return Tasks(task, range(len(sweep.parts) * (len(sweep.chunks) + 1)))
 
 
-def _identity(job: SweepJob) -> Identity:
-    """Return what the tasks' files depend on: what the result does, and how it is cut."""
-    sweep = job.sweep
-    facts = {name: _fact(value) for name, value in job.values.items() if value not in (None, [])}
-    same = identity_of({}, [_digest(job), sweep.parts, sweep.chunks])
-    # (the facts are told only: the same options in other words go on with the same files)
-    return Identity(same.fingerprint, {**sweep.evidence, **facts})
-
-
 def _digest(job: SweepJob) -> str:
-    """Return a digest of all that the result depends on."""
     sweep, options = job.sweep, job.sweep.options
     parts = [
         made_by(),
@@ -264,7 +262,6 @@ def _fact(value: Any) -> str:
 def _finish(
     job: SweepJob, tasks: Sequence[Task], records: Iterable[dict[str, Any]], folder: JobFolder
 ) -> None:
-    """Put the parts together and move them to their place."""
     skipped, notes = dict.fromkeys(job.sweep.plan.skipped), dict[str, None]()
     for record in records:
         skipped |= dict.fromkeys(Skipped(*row) for row in record["skipped"])
@@ -325,7 +322,6 @@ def _write_parts(
 
 
 def _parameters(job: SweepJob, skipped: Sequence[Skipped], notes: Sequence[str]) -> dict[str, Any]:
-    """Return the request, and the facts of the result as a whole."""
     sweep = job.sweep
     prices = sweep.options.loop.prices
     return {
@@ -363,7 +359,10 @@ def trajectories(
     location, request = str(told["history"]), SweepRequest.from_json(told)
     _check_places([location] if history is None else [], request)
     history = open_history(location, "replay") if history is None else history
-    sweep = plan_request(history, request, _seen_as(result))
+    see: See = as_recorded
+    if "lens" in result.evidence:  # (which took a while to estimate)
+        see = known_lenses([result.parameters[name] for name in ("lenses", "lens_ratios")])
+    sweep = plan_request(history, request, see)
     _check_unchanged(sweep, result)
     hpa, settings = "/".join(key), result.settings["setting"].to_list()
     if key not in sweep.places or key not in result.hpas.select(KEY).rows():
@@ -378,13 +377,6 @@ def trajectories(
         if not part.cases[0].fits(sweep.options.grid.settings[k]):
             raise UsageError(f"setting {k} ({settings[k]}) does not fit {hpa}")
     return trajectory_points(part, alone, setting_ids)
-
-
-def _seen_as(result: SweepResult) -> See:
-    """Return what puts a sweep's lenses in again, which took a while to estimate."""
-    if "lens" not in result.evidence:
-        return as_recorded
-    return known_lenses([result.parameters[name] for name in ("lenses", "lens_ratios")])
 
 
 def _check_places(places: Sequence[str], request: SweepRequest) -> None:
@@ -402,11 +394,9 @@ def _check_places(places: Sequence[str], request: SweepRequest) -> None:
 def _check_unchanged(sweep: SweepPlan, result: SweepResult) -> None:
     """Refuse a history, files or settings that are not those of the sweep (HistoryError)."""
 
-    def digests(evidence: Mapping[str, str]) -> dict[str, str]:
-        return {name: text for name, text in evidence.items() if name.startswith(DIGEST)}
-
-    now, then = digests(sweep.evidence), digests(result.evidence)
-    other = sorted(name for name in {**now, **then} if now.get(name) != then.get(name))
+    now, then = sweep.evidence, result.evidence
+    named = {name for name in {**now, **then} if name.startswith(DIGEST)}
+    other = sorted(name for name in named if now.get(name) != then.get(name))
     if other:
         what = ", ".join(name.removeprefix(DIGEST) for name in other)
         raise HistoryError(

@@ -126,7 +126,6 @@ def _about(folder: Path) -> _About:
 
 
 def _table(folder: Path, name: str) -> pl.DataFrame:
-    """Return a table that has all columns that all of its kind have."""
     file = f"{name}.parquet"
     try:
         with open_regular(folder / file):  # the system's own word, which polars does not pass on

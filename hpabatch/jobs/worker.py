@@ -8,23 +8,20 @@ the job folder, or to another place that all workers reach; the answer says only
 
 from __future__ import annotations
 
-import fcntl
 import importlib
 import json
-import logging
 import os
 import platform
 import queue
 import sys
 import threading
-import time
 import traceback
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from hpabatch import errors
 from hpabatch.errors import HpabatchError, UnfinishedError, UsageError, as_usage
@@ -35,19 +32,10 @@ from hpabatch.jobs.folder import (
     read_record,
     write_task,
 )
-from hpabatch.jobs.loop import Task, Work
+from hpabatch.jobs.job import Job, Task
 from hpabatch.jobs.parts_place import PartsPlace
 from hpabatch.jobs.processes import Answer
 
-if TYPE_CHECKING:  # (a job's own module imports what it needs: numba is not for every job)
-    from hpabatch.jobs.orders import PlanJob, PlannedJob
-
-_log = logging.getLogger(__name__)
-
-_COMPILING: Final = "compiling"
-"""Lock in the cache of compiled code, held by who fills it."""
-_LOOK_EVERY_S: Final = 0.5
-_WARN_EVERY_S: Final = 10.0
 _PACKAGES: Final = ("hpabatch", "numba", "numpy", "polars", "pyarrow")
 
 
@@ -62,42 +50,13 @@ def describe() -> dict[str, str]:
     return found | {"hpabatch's sources": code_digest()[:16], "kernels": _code.DIGEST}
 
 
-@contextmanager
-def compiled_alone(kernel: str | None) -> Iterator[None]:
-    """Let only one process of those that share a cache compile a kernel, in the block.
-
-    The others wait, and say so, until the cache has it or that process has ended.
-    """
-    from hpabatch import _code
-
-    if kernel is None or _code.FOLDER is None or not _code.WRITABLE:
-        yield
-        return
-    with (_code.FOLDER / _COMPILING).open("a") as lock:
-        begin = last = time.monotonic()
-        while not _code.has_compiled(kernel):
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if (now := time.monotonic()) - last >= _WARN_EVERY_S:
-                    last = now
-                    _log.warning(
-                        "waiting for another process to compile %s, for %.0f s", kernel, now - begin
-                    )
-                time.sleep(_LOOK_EVERY_S)
-            except OSError:  # (a file system without locks)
-                break
-        yield
-
-
 class Worker:
     """Does orders; the job that was planned last is kept."""
 
     def __init__(self) -> None:
         """Keep nothing yet."""
         self._fingerprint = ""
-        self._job: PlannedJob[Any] | None = None
+        self._job: Job | None = None
         self._places: dict[str, int] = {}
         self._last = -1
         self._warnings = 0
@@ -107,11 +66,12 @@ class Worker:
         try:
             if (found := describe()) != order.get("versions"):
                 return {"found": found}
-            with compiled_alone(order["kernel"]):
-                self._do(order)
+            self._do(order)
             return {"done": order["task"]}
         except HpabatchError as error:
-            return {"error": _public_name(error), "lines": [str(text) for text in error.args]}
+            # The nearest class of an error that every process knows.
+            kinds = (k.__name__ for k in type(error).__mro__ if k.__module__ == errors.__name__)
+            return {"error": next(kinds), "lines": [str(text) for text in error.args]}
         except OSError as error:
             where = "" if error.filename is None else f" ({error.filename})"
             what = f"{error.strerror or error}{where}"
@@ -137,7 +97,7 @@ class Worker:
                 return
             job, task = self._task(order)
             try:
-                _write(job.work, task, tasks, fingerprint)
+                _write(job, task, tasks, fingerprint)
             except OSError as error:
                 raise cannot_write(tasks, error) from error
         else:
@@ -147,9 +107,9 @@ class Worker:
                 raise _here(error) from error
             job, task = self._task(order)
             with place.sending(key) as folder:
-                _write(job.work, task, folder, fingerprint)
+                _write(job, task, folder, fingerprint)
 
-    def _task(self, order: Mapping[str, Any]) -> tuple[PlannedJob[Any], Task]:
+    def _task(self, order: Mapping[str, Any]) -> tuple[Job, Task]:
         """Return a task and its job, planned here unless it is planned already."""
         key, fingerprint = order["task"], order["fingerprint"]
         if self._job is None or fingerprint != self._fingerprint:
@@ -167,18 +127,16 @@ class Worker:
 
 
 def _told(kind: type[HpabatchError], text: str) -> Answer:
-    """Return the answer for an error that is not one of this package."""
     return {"error": kind.__name__, "lines": [f"worker on {platform.node()}: {text}"]}
 
 
-def _plan(order: Mapping[str, Any]) -> PlannedJob[Any]:
+def _plan(order: Mapping[str, Any]) -> Job:
     """Plan the job of an order (UsageError: it is another one here)."""
     with suppress(OSError):  # relative paths mean the same as for the command, where they can
         os.chdir(order["folder"])
     module, _, name = str(order["plan_job"]).partition(":")
-    plan_job: PlanJob = getattr(importlib.import_module(module), name)
     try:
-        job = plan_job(order["values"])
+        job: Job = getattr(importlib.import_module(module), name)(order["values"])
     except HpabatchError as error:
         raise _here(error) from error
     if job.identity.fingerprint != order["fingerprint"]:
@@ -195,22 +153,10 @@ def _here(error: HpabatchError) -> HpabatchError:
     return as_usage(error, f"worker on {platform.node()}: {error}")
 
 
-def _write(work: Work[Any], task: Task, tasks: Path, fingerprint: str) -> None:
-    for result in work.compute([task]):
+def _write(job: Job, task: Task, tasks: Path, fingerprint: str) -> None:
+    for result in job.compute([task]):
         with write_task(tasks, task.key, fingerprint) as (place, record):
-            record.update(work.save(result, place))
-
-
-def _public_name(error: HpabatchError) -> str:
-    """Return the name of the nearest class of an error that every process knows."""
-    kinds = (kind.__name__ for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
-    return next(kinds)
-
-
-def _read_orders(stream: IO[str], orders: queue.SimpleQueue[str]) -> None:
-    for line in stream:
-        orders.put(line)
-    os._exit(0)  # whoever gave the orders is gone, and so is the use of the current one
+            record.update(job.save(result, place))
 
 
 def main() -> None:
@@ -222,7 +168,13 @@ def main() -> None:
     with open(os.devnull) as nothing:
         os.dup2(nothing.fileno(), 0)
     orders: queue.SimpleQueue[str] = queue.SimpleQueue()
-    threading.Thread(target=_read_orders, args=(given, orders), daemon=True).start()
+
+    def read() -> None:
+        for line in given:
+            orders.put(line)
+        os._exit(0)  # whoever gave the orders is gone, and so is the use of the current one
+
+    threading.Thread(target=read, daemon=True).start()
     worker = Worker()
     while True:
         answers.write(json.dumps(worker.answer(json.loads(orders.get()))) + "\n")

@@ -191,7 +191,6 @@ class _Packer:
     def _add_streams(
         self, lane: SimulatedLane, specs: Sequence[HPASpec], streams: Sequence[Any], h: int
     ) -> None:
-        """Add the streams of a lane: where their rows lie, and which signal each one is."""
         metric_of = {
             key: metric
             for spec in specs
@@ -331,7 +330,6 @@ def tick_rows(cohorts: int, streams: int) -> int:
 
 
 def _room(lane: SimulatedLane, cohorts: int) -> int:
-    """Return how many different pods a lane gets room for."""
     pods = lane.workload.plant.pods
     least = cohorts + 2 * len(pods.shares) * min(len(pods.startup_ms), 8)
     return least if groups_pods(lane) else least + lane.workload.initial

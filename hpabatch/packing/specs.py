@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -28,7 +29,16 @@ from hpabatch.layout.records import (
 )
 from hpabatch.model.messages import metric_failure
 from hpabatch.model.objects.describe import metric_name
-from hpabatch.model.objects.hpa import Behavior, HPASpec, LabelSelector, MetricSpec, ScalingRules
+from hpabatch.model.objects.hpa import (
+    Behavior,
+    ContainerResourceMetricSource,
+    HPASpec,
+    MetricSpec,
+    ObjectMetricSource,
+    ResourceMetricSource,
+    ResourceSource,
+    ScalingRules,
+)
 from hpabatch.model.selectors import selector_from_object
 from hpabatch.model.versions import ControllerFlags, Profile
 from hpabatch.packing.texts import Texts
@@ -58,93 +68,53 @@ class PackedMetric:
     target_pct: int = 0
 
 
-def _unusable(source: int, error: int) -> PackedMetric:
-    return PackedMetric(codes.METRIC_UNUSABLE, source, error)
-
-
-def _is_bad_selector(selector: LabelSelector | None) -> bool:
-    try:
-        selector_from_object(selector)
-    except ValueError:
-        return True
-    return False
-
-
-def _pack_resource(metric: MetricSpec, source: int) -> PackedMetric:
-    member = metric.resource or metric.container_resource
-    if member is None:
-        return _unusable(source, codes.METRIC_BAD_TARGET)
-    is_cpu = member.name == "cpu"
-    target = member.target
-    if target.average_value is not None:
-        milli = target.average_value.milli()
-        return PackedMetric(codes.RESOURCE_AVERAGE, source, is_cpu=is_cpu, target_milli=milli)
-    if target.average_utilization is not None:
-        return PackedMetric(
-            codes.RESOURCE_UTILIZATION,
-            source,
-            is_cpu=is_cpu,
-            target_pct=target.average_utilization,
-        )
-    return _unusable(source, codes.METRIC_BAD_TARGET)
-
-
-def _pack_pods(metric: MetricSpec) -> PackedMetric:
-    source = codes.SOURCE_PODS
-    if metric.pods is None or metric.pods.target.average_value is None:
-        return _unusable(source, codes.METRIC_BAD_TARGET)
-    if _is_bad_selector(metric.pods.metric.selector):
-        return _unusable(source, codes.METRIC_BAD_SELECTOR)
-    milli = metric.pods.target.average_value.milli()
-    return PackedMetric(codes.PODS_AVERAGE, source, target_milli=milli)
-
-
-def _pack_object(metric: MetricSpec) -> PackedMetric:
-    # The selector comes before the target here, and after it for External metrics.
-    source = codes.SOURCE_OBJECT
-    if metric.object is None:
-        return _unusable(source, codes.METRIC_BAD_TARGET)
-    if _is_bad_selector(metric.object.metric.selector):
-        return _unusable(source, codes.METRIC_BAD_SELECTOR)
-    target = metric.object.target
-    if target.type == "Value" and target.value is not None:
-        return PackedMetric(codes.OBJECT_VALUE, source, target_milli=target.value.milli())
-    if target.type == "AverageValue" and target.average_value is not None:
-        milli = target.average_value.milli()
-        return PackedMetric(codes.OBJECT_AVERAGE, source, target_milli=milli)
-    return _unusable(source, codes.METRIC_BAD_TARGET)
-
-
-def _pack_external(metric: MetricSpec) -> PackedMetric:
-    source = codes.SOURCE_EXTERNAL
-    target = metric.external.target if metric.external else None
-    if metric.external is None or target is None:
-        return _unusable(source, codes.METRIC_BAD_TARGET)
-    if target.average_value is not None:
-        packed = PackedMetric(
-            codes.EXTERNAL_AVERAGE, source, target_milli=target.average_value.milli()
-        )
-    elif target.value is not None:
-        packed = PackedMetric(codes.EXTERNAL_VALUE, source, target_milli=target.value.milli())
-    else:
-        return _unusable(source, codes.METRIC_BAD_TARGET)
-    if _is_bad_selector(metric.external.metric.selector):
-        return _unusable(source, codes.METRIC_BAD_SELECTOR)
-    return packed
+_OF_RESOURCE: Final = {
+    "average_value": codes.RESOURCE_AVERAGE,
+    "average_utilization": codes.RESOURCE_UTILIZATION,
+}
+# The members of a target that count for a source, the first that is set; and its kind then.
+_TARGETS: Final = {
+    codes.SOURCE_RESOURCE: _OF_RESOURCE,
+    codes.SOURCE_CONTAINER_RESOURCE: _OF_RESOURCE,
+    codes.SOURCE_PODS: {"average_value": codes.PODS_AVERAGE},
+    codes.SOURCE_OBJECT: {"value": codes.OBJECT_VALUE, "average_value": codes.OBJECT_AVERAGE},
+    codes.SOURCE_EXTERNAL: {
+        "average_value": codes.EXTERNAL_AVERAGE,
+        "value": codes.EXTERNAL_VALUE,
+    },
+}
+# Of an Object metric that one counts which the target's type names.
+_TYPES: Final = {"value": "Value", "average_value": "AverageValue"}
 
 
 def pack_metric(metric: MetricSpec) -> PackedMetric:
     """Return one metric as the calculator sees it, refusals included."""
     source = codes.SOURCE_TYPES.get(metric.type, codes.SOURCE_UNKNOWN)
-    if source in (codes.SOURCE_RESOURCE, codes.SOURCE_CONTAINER_RESOURCE):
-        return _pack_resource(metric, source)
-    if source == codes.SOURCE_PODS:
-        return _pack_pods(metric)
-    if source == codes.SOURCE_OBJECT:
-        return _pack_object(metric)
-    if source == codes.SOURCE_EXTERNAL:
-        return _pack_external(metric)
-    return _unusable(source, codes.METRIC_UNKNOWN_TYPE)
+    if source not in _TARGETS:
+        return PackedMetric(codes.METRIC_UNUSABLE, source, codes.METRIC_UNKNOWN_TYPE)
+    is_object, kinds = source == codes.SOURCE_OBJECT, _TARGETS[source]
+    of_resource = kinds is _OF_RESOURCE
+    member = (metric.resource or metric.container_resource) if of_resource else metric.own
+    named, is_bad_selector = None, False
+    if member is not None:
+        target = member.target
+        named = next((n for n in kinds if getattr(target, n) is not None
+                      and (not is_object or target.type == _TYPES[n])), None)  # fmt: skip
+        if not isinstance(member, ResourceSource):
+            try:
+                selector_from_object(member.metric.selector)
+            except ValueError:
+                is_bad_selector = True
+    # The selector comes before the target in Object metrics, and after it in others.
+    if is_bad_selector and (is_object or named is not None):
+        return PackedMetric(codes.METRIC_UNUSABLE, source, codes.METRIC_BAD_SELECTOR)
+    if member is None or named is None:
+        return PackedMetric(codes.METRIC_UNUSABLE, source, codes.METRIC_BAD_TARGET)
+    asked = getattr(member.target, named)
+    is_cpu = isinstance(member, ResourceSource) and member.name == "cpu"
+    if named == "average_utilization":
+        return PackedMetric(kinds[named], source, is_cpu=is_cpu, target_pct=asked)
+    return PackedMetric(kinds[named], source, is_cpu=is_cpu, target_milli=asked.milli())
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,18 +130,17 @@ class StreamKey:
 
 def _subject(metric: MetricSpec) -> tuple[Hashable, str, str]:
     """Return (identity, resource, container) of what the metric observes."""
-    if metric.type == "Resource" and metric.resource:
-        return metric.resource.name, metric.resource.name, ""
-    if metric.type == "ContainerResource" and metric.container_resource:
-        member = metric.container_resource
-        return (member.name, member.container), member.name, member.container
-    if metric.type == "Pods" and metric.pods:
-        return metric.pods.metric, "", ""
-    if metric.type == "Object" and metric.object:
-        return (metric.object.described_object, metric.object.metric), "", ""
-    if metric.type == "External" and metric.external:
-        return metric.external.metric, "", ""
-    return "", "", ""
+    match metric.own:
+        case None:
+            return "", "", ""
+        case ResourceMetricSource(name=name):
+            return name, name, ""
+        case ContainerResourceMetricSource(name=name, container=container):
+            return (name, container), name, container
+        case ObjectMetricSource(described_object=described, metric=identifier):
+            return (described, identifier), "", ""
+        case member:
+            return member.metric, "", ""
 
 
 def stream_keys(spec: HPASpec) -> list[StreamKey]:
@@ -273,7 +242,6 @@ class SpecRows:
         return first, len(self.metrics)
 
     def _word(self, metric: MetricSpec, kind: int, code: int) -> int:
-        """Return the number of what is said of a metric of that code."""
         if code == codes.METRIC_OK:
             named = self.profile.container_metric_named
             return self._texts.number(metric_name(metric, kind, named))

@@ -13,7 +13,7 @@ import pytest
 from hpabatch.cli import main
 from hpabatch.cli.progress import JobProgress, progress_on_stderr
 from hpabatch.cli.talk import say
-from hpabatch.jobs.loop import Status
+from hpabatch.jobs.job import Status
 from tests.cli.histories import last_day
 from tests.cli.hostile import NASTY
 

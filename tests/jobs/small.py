@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
-from typing import Any
 
 import pytest
 
@@ -16,7 +15,7 @@ from hpabatch.engine.fleet import plan as planning
 from hpabatch.engine.quality.run import Look
 from hpabatch.engine.sweep import run as sweeping
 from hpabatch.jobs import processes
-from hpabatch.jobs.orders import PlannedJob, Values
+from hpabatch.jobs.job import Job, Values
 
 USE_CASES = ("capacity", "fidelity", "fit", "quality", "replay", "sweep")
 
@@ -83,10 +82,10 @@ def kept_workers() -> Iterator[list[processes.Child]]:
         child.close()
 
 
-def _plan(name: str, values: Values) -> PlannedJob[Any]:
+def _plan(name: str, values: Values) -> Job:
     """Plan a small job of a use case in a worker."""
     cut_small(pytest.MonkeyPatch())
-    found: PlannedJob[Any] = import_module(f"hpabatch.jobs.{name}").plan_job(values)
+    found: Job = import_module(f"hpabatch.jobs.{name}").plan_job(values)
     return found
 
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from hpabatch.errors import HistoryError
 from hpabatch.inputs.workers import Spread
-from hpabatch.jobs.executor import executor_of
 from hpabatch.jobs.folder import Identity, open_job
-from hpabatch.jobs.loop import Report, Status, Task, Tasks, run_job
-from hpabatch.jobs.orders import PlannedJob, Values
+from hpabatch.jobs.job import Job, Part, Report, Status, Task, Tasks, Values, executor_of, run_job
 
 PLAN_JOB = "tests.jobs.squares:plan_job"
 
@@ -28,37 +28,31 @@ PLAN_JOB = "tests.jobs.squares:plan_job"
 class Squares:
     """Squares numbers, each after `seconds`; `deadly`, `wrong` and `buggy` are tasks.
 
-    The first task that does not find the file `stopping` stops its process; `full`: what has no
-    room, memory or disk.
+    `full`: what has no room, memory or disk.
     """
 
     seconds: float = 0.0
     deadly: int | None = None
     wrong: int | None = None
     buggy: int | None = None
-    stopping: str | None = None
     full: str = ""
 
-    def compute(self, tasks: Sequence[Task]) -> Iterator[int]:
-        for task in tasks:
+    def results(self, numbers: Sequence[int]) -> Iterator[int]:
+        for number in numbers:
             time.sleep(self.seconds)
-            if task.argument == self.deadly:
+            if number == self.deadly:
                 os.kill(os.getpid(), signal.SIGKILL)
-            if task.argument == self.wrong:
+            if number == self.wrong:
                 raise HistoryError("pods.parquet is broken: restore it")
-            if self.stopping is not None and not Path(self.stopping).exists():
-                Path(self.stopping).touch()
-                os.kill(os.getpid(), signal.SIGSTOP)
-            yield 1 // (task.argument != self.buggy) * task.argument**2
+            yield 1 // (number != self.buggy) * number**2
 
-    def save(self, result: int, place: Path) -> dict[str, Any]:
+    def part_of(self, result: int) -> Part:
         if self.full:
             raise MemoryError if self.full == "memory" else OSError(errno.ENOSPC, "No space left")
-        (place / "square.txt").write_text(str(result))
-        return {"square": result}
+        return {"square": pl.DataFrame({"square": [result]})}, {"square": result}
 
 
-def plan_job(values: Values) -> PlannedJob[Squares]:
+def plan_job(values: Values) -> Job:
     """Plan the job of `values`: the number of tasks, and what is odd about them."""
     tasks = Tasks(lambda k: Task(f"{k:06}", 1, k, f"{k // 4:06}"), range(values["count"]))
     text = json.dumps(values, sort_keys=True)
@@ -66,14 +60,14 @@ def plan_job(values: Values) -> PlannedJob[Squares]:
         text += "!"
     identity = Identity(hashlib.sha256(text.encode()).hexdigest(), {"count": str(values["count"])})
     work = Squares(**values.get("squares", {}))
-    return PlannedJob(tasks, work, identity, PLAN_JOB, values, values.get("kernel"))
+    return Job(tasks, work.results, lambda: identity, PLAN_JOB, values, part_of=work.part_of)
 
 
 def run(
     place: Path, values: Values, spread: Spread, report: Report = lambda status: None
 ) -> list[dict[str, Any]]:
     """Do the job; its folder stays."""
-    return list(records(place, values, spread, report))
+    return [{"square": record["square"]} for record in records(place, values, spread, report)]
 
 
 def records(
@@ -82,7 +76,7 @@ def records(
     """Do the job and yield its records one by one; its folder stays."""
     job = plan_job(values)
     with open_job(place, job.identity) as folder:
-        yield from run_job(job.tasks, job.work, folder, report, executor_of(spread, job))
+        yield from run_job(job, folder, report, executor_of(spread, job))
 
 
 def expected(count: int) -> list[dict[str, int]]:

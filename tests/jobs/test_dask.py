@@ -17,7 +17,7 @@ from hpabatch.errors import UnfinishedError, UsageError
 from hpabatch.inputs.workers import Spread
 from hpabatch.jobs import dask_workers
 from hpabatch.jobs.folder import count_kept
-from hpabatch.jobs.loop import Status
+from hpabatch.jobs.job import Status
 from tests.jobs.dask_cluster import QUIET, Cluster
 from tests.jobs.squares import expected, run
 from tests.jobs.test_contact import options, write_certificates

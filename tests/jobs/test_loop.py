@@ -8,13 +8,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+import polars as pl
 import pytest
 
 from hpabatch.errors import UnfinishedError, UsageError
 from hpabatch.jobs.folder import Identity, count_kept, open_job
-from hpabatch.jobs.loop import Status, Task, Tasks, run_job
+from hpabatch.jobs.frames import read_part
+from hpabatch.jobs.job import Job, Part, Status, Task, Tasks, run_job
 
 JOB = Identity("abc", {"delay": "0 ms"})
 
@@ -27,29 +28,33 @@ class Squares:
     fail: int | None = None
     done: list[int] = field(default_factory=list)
 
-    def compute(self, tasks: Sequence[Task]) -> Iterator[int]:
-        for task in tasks:
-            if task.argument == self.stop:
+    def results(self, numbers: Sequence[int]) -> Iterator[int]:
+        for number in numbers:
+            if number == self.stop:
                 raise KeyboardInterrupt
-            self.done.append(task.argument)
-            yield task.argument**2
+            self.done.append(number)
+            yield number**2
 
-    def save(self, result: int, place: Path) -> dict[str, Any]:
-        (place / "square.txt").write_text(str(result))
+    def part_of(self, result: int) -> Part:
         if self.fail is not None and result == self.fail**2:
             raise OSError(28, "No space left on device")
-        return {"square": result}
+        return {"square": pl.DataFrame({"square": [result]})}, {"square": result}
 
 
-def tasks(count: int) -> list[Task]:
-    return [Task(f"{k:03}", 10 + k, k) for k in range(count)]
+def job(tasks: Sequence[Task], squares: Squares | None = None) -> Job:
+    work = squares or Squares()
+    return Job(tasks, work.results, lambda: JOB, "", {}, part_of=work.part_of)
+
+
+def some(count: int, squares: Squares | None = None) -> Job:
+    return job([Task(f"{k:03}", 10 + k, k) for k in range(count)], squares)
 
 
 def test_all_tasks_in_order(tmp_path: Path) -> None:
     with open_job(tmp_path / "job", JOB) as folder:
-        records = run_job(tasks(5), Squares(), folder)
-        assert list(records) == [{"square": k * k} for k in range(5)]
-        assert (folder.place("003") / "square.txt").read_text() == "9"
+        records = [record["square"] for record in run_job(some(5), folder)]
+        assert records == [k * k for k in range(5)]
+        assert read_part(folder, Task("003", 1, 3), "square").item() == 9
         assert count_kept(folder.path) == 5
         folder.discard()
     assert not (tmp_path / "job").exists()
@@ -58,7 +63,7 @@ def test_all_tasks_in_order(tmp_path: Path) -> None:
 
 def test_parts_that_others_could_have_put_there_are_not_taken_over(tmp_path: Path) -> None:
     with open_job(tmp_path / "job", JOB) as folder:
-        run_job(tasks(1), Squares(), folder)
+        run_job(some(1), folder)
         assert folder.path.stat().st_mode & 0o777 == 0o700
     (tmp_path / "job").chmod(0o777)
     with pytest.raises(UsageError, match=r"job can be written by everybody; remove it, or name"):
@@ -71,12 +76,12 @@ def test_parts_that_others_could_have_put_there_are_not_taken_over(tmp_path: Pat
 @pytest.mark.parametrize("stop", range(5))
 def test_only_what_is_missing_is_done(tmp_path: Path, stop: int) -> None:
     with pytest.raises(KeyboardInterrupt), open_job(tmp_path / "job", JOB) as folder:
-        run_job(tasks(5), Squares(stop=stop), folder)
+        run_job(some(5, Squares(stop=stop)), folder)
     assert (tmp_path / "job").exists() == (stop > 0)
     again = Squares()
     seen: list[Status] = []
     with open_job(tmp_path / "job", JOB) as folder:
-        assert list(run_job(tasks(5), again, folder, seen.append))[-1] == {"square": 16}
+        assert list(run_job(some(5, again), folder, seen.append))[-1]["square"] == 16
     assert again.done == list(range(stop, 5))
     assert seen[0].resumed == seen[0].done == stop
     assert seen[-1].done == 5
@@ -84,7 +89,7 @@ def test_only_what_is_missing_is_done(tmp_path: Path, stop: int) -> None:
 
 def test_what_cannot_be_saved_ends_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No space left"), open_job(tmp_path / "j", JOB) as folder:
-        run_job(tasks(5), Squares(fail=2), folder)
+        run_job(some(5, Squares(fail=2)), folder)
     assert sorted(p.name for p in (tmp_path / "j" / "tasks").iterdir()) == ["000", "001"]
 
 
@@ -93,7 +98,7 @@ def test_what_cannot_be_saved_ends_it(tmp_path: Path) -> None:
 
 def test_only_one_works_in_a_folder(tmp_path: Path) -> None:
     with open_job(tmp_path / "job", JOB) as folder:
-        run_job(tasks(1), Squares(), folder)
+        run_job(some(1), folder)
         with pytest.raises(UnfinishedError, match="another hpabatch is working on the same output"):
             open_job(tmp_path / "job", JOB)
     open_job(tmp_path / "job", JOB).__exit__(None, None, None)
@@ -101,7 +106,7 @@ def test_only_one_works_in_a_folder(tmp_path: Path) -> None:
 
 def left(path: Path) -> None:
     with open_job(path, JOB) as folder:
-        run_job(tasks(2), Squares(), folder)
+        run_job(some(2), folder)
 
 
 @pytest.mark.parametrize(
@@ -163,25 +168,22 @@ def numbered(count: int) -> Tasks:
 
 def test_records_are_read_when_they_are_asked_for(tmp_path: Path) -> None:
     with open_job(tmp_path / "job", JOB) as folder:
-        records = run_job(tasks(5), Squares(), folder)
-        (folder.place("003") / "square.txt").unlink()
-        assert [next(records) for _ in range(3)] == [{"square": 0}, {"square": 1}, {"square": 4}]
+        records = run_job(some(5), folder)
+        (folder.place("003") / "square.arrow").unlink()
+        assert [next(records)["square"] for _ in range(3)] == [0, 1, 4]
         with pytest.raises(UsageError, match=r"finished parts have been removed meanwhile \(003\)"):
             list(records)
 
 
 def test_a_job_keeps_nothing_of_its_tasks(tmp_path: Path) -> None:
-    class Nothing:
-        def compute(self, tasks: Sequence[Task]) -> Iterator[int]:
-            yield from (task.argument for task in tasks)
-
-        def save(self, result: int, place: Path) -> dict[str, Any]:
-            return {"text": f"{result:05}" * 200}
+    def text_of(result: int) -> Part:
+        return {}, {"text": f"{result:05}" * 200}
 
     def peak(count: int) -> int:
         with open_job(tmp_path / f"job-{count}", JOB) as folder:
             tracemalloc.start()
-            found = run_job(numbered(count), Nothing(), folder)
+            nothing = Job(numbered(count), iter, lambda: JOB, "", {}, part_of=text_of)
+            found = run_job(nothing, folder)
             assert sum(1 for _ in found) == count
             held = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()

@@ -15,7 +15,7 @@ from hpabatch.history.reader import open_history
 from hpabatch.history.store.storage import open_storage
 from hpabatch.inputs.workers import Spread
 from hpabatch.jobs import executor, processes
-from hpabatch.jobs.loop import Status
+from hpabatch.jobs.job import Status
 from tests.buckets import Door, open_bucket
 from tests.jobs.small import keep_workers, kept_workers
 from tests.jobs.squares import expected, plan_job, run
@@ -125,7 +125,7 @@ def test_a_secret_in_a_url_is_refused_and_not_shown(place: str, shown: str) -> N
     job = plan_job({"count": 1})
     for open_it in (
         open_history,
-        lambda url: executor.executor_of(Spread(workers=1, parts=url), job),
+        lambda url: executor.by_workers(Spread(workers=1, parts=url), job),
     ):
         with pytest.raises((HistoryError, UsageError)) as found:
             open_it(place)
@@ -136,5 +136,5 @@ def test_a_secret_in_a_url_is_refused_and_not_shown(place: str, shown: str) -> N
 def test_a_secret_in_the_address_of_a_scheduler_is_refused() -> None:
     job = plan_job({"count": 1})
     with pytest.raises(UsageError, match="without user and password") as found:
-        executor.executor_of(Spread(scheduler="tls://user:secret@host:8786"), job)
+        executor.by_workers(Spread(scheduler="tls://user:secret@host:8786"), job)
     assert "secret" not in str(found.value)

@@ -18,7 +18,7 @@ from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
 from hpabatch.engine.replay.request import ReplayToRequest
 from hpabatch.engine.replay.score import score
 from hpabatch.history.reader import open_history
-from hpabatch.jobs.loop import Status
+from hpabatch.jobs.job import Status
 from hpabatch.jobs.parquet import EVIDENCE_KEY
 from hpabatch.jobs.publish import Destination, is_result_folder
 from hpabatch.jobs.replay import NothingReplayedError, ReplayDone, ReplayJob, replay_to_disk
@@ -110,12 +110,12 @@ def test_without_a_destination_only_summaries_are_kept(
 
 # ---- other jobs ---------------------------------------------------------------------------------
 
-A_PART = ("jobs.frames:write_parquet", 4)
+A_PART = ("jobs.job:write_parquet", 4)
 
 
 def test_damaged_parts_are_made_again(tmp_path: Path, history: Path, whole: bytes) -> None:
     out = tmp_path / "decisions.parquet"
-    stopped(history, out, "jobs.publish:join_parquet", 1)
+    stopped(history, out, "jobs.joining:join_parquet", 1)
     tasks = sorted((tmp_path / JOB / "tasks").iterdir())
     (tasks[0] / "decisions.parquet").write_bytes(b"short")
     (tasks[1] / "summary.arrow").unlink()

@@ -24,7 +24,7 @@ from hpabatch.engine.sweep.run import plan_request
 from hpabatch.errors import HistoryError, RefusedError, UnfinishedError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.jobs import replay, sweep
-from hpabatch.jobs.loop import Status
+from hpabatch.jobs.job import Status
 from hpabatch.jobs.publish import Destination
 from tests.cli.histories import edit, small
 from tests.engine.swept import HOUR_MS, cut
@@ -99,8 +99,8 @@ REPLAY = Job(
     run=_replayed,
     history=small,
     ends=(
-        ("jobs.frames:write_parquet", 1),
-        ("jobs.frames:write_frame", 4),
+        ("jobs.job:write_parquet", 1),
+        ("jobs.job:write_frame", 4),
         ("jobs.folder:flush", 1),
         ("jobs.folder:flush", 9),
         ("engine.replay.run:run_step", 6),
@@ -118,7 +118,7 @@ JOBS = {
         REPLAY,
         out="decisions",
         ends=(
-            ("jobs.frames:write_parquet", 4),
+            ("jobs.job:write_parquet", 4),
             ("history.files:flush", 5 + 3),
             ("jobs.publish:_link", 2),
         ),

@@ -19,8 +19,8 @@ from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.engine.sweep.run import SweepPlan, plan_request
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import open_history
-from hpabatch.jobs.frames import FramesWork
-from hpabatch.jobs.loop import Status, Task
+from hpabatch.jobs.folder import Identity
+from hpabatch.jobs.job import Job, Status, Task
 from hpabatch.jobs.publish import Destination
 from hpabatch.jobs.sweep import (
     Sweeping,
@@ -276,8 +276,9 @@ def test_notes_of_a_part_do_not_depend_on_the_next_one(
 
     monkeypatch.setattr("hpabatch.jobs.sweep.prepare_part", prepare)
     monkeypatch.setattr("hpabatch.jobs.sweep.hpas_frame", lambda sweep, part: pl.DataFrame())
-    sweep: Any = SimpleNamespace(plan=SimpleNamespace(history=SimpleNamespace(warnings=warnings)))
-    work = FramesWork(Sweeping(sweep).results, warnings)
+    history: Any = SimpleNamespace(warnings=warnings)
+    sweep: Any = SimpleNamespace(plan=SimpleNamespace(history=history))
+    work = Job((), Sweeping(sweep).results, lambda: Identity("", {}), "", {}, history=history)
     found = list(work.compute([Task(f"{k}", 1, (k, 0, 0)) for k in range(2)]))
     records = [work.save(result, tmp_path) for result in found]
     assert [record["notes"] for record in records] == [["note 0"], ["note 1"]]

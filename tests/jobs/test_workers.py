@@ -25,7 +25,7 @@ from hpabatch.history.flat import FlatHistory
 from hpabatch.inputs.workers import Spread
 from hpabatch.jobs import executor, processes
 from hpabatch.jobs.folder import count_kept, open_job
-from hpabatch.jobs.loop import Status
+from hpabatch.jobs.job import Status
 from hpabatch.jobs.parts_place import PartsPlace, job_name
 from hpabatch.jobs.worker import Worker, describe
 from tests.jobs.small import keep_workers, kept_workers
@@ -102,19 +102,6 @@ def test_a_worker_that_is_just_starting_ends_with_its_pool(monkeypatch: pytest.M
     begun.wait()
     pool.close()
     assert json.loads(answer.result()) == {"lost": "it was ended"}
-
-
-def test_a_worker_that_is_stopped_costs_one_part(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(processes, "_LOOK_S", 0.05)
-    monkeypatch.setattr(processes, "_STOPPED_S", 0.2)
-    values = {"count": 4, "squares": {"stopping": str(tmp_path / "stopped")}}
-    assert run(tmp_path / "job", values, TWO) == expected(4)
-    stopped = (
-        r"worker \d: it was stopped for 0 s, so it was ended by signal 9; task \d+ is given out"
-    )
-    assert [bool(re.match(stopped, message)) for message in caplog.messages] == [True]
 
 
 def test_a_part_that_kills_its_workers_is_given_up(tmp_path: Path) -> None:
@@ -234,7 +221,7 @@ def broken_place() -> None:
 def test_an_input_of_this_process_alone_is_refused(given: str) -> None:
     job = replace(plan_job({"count": 1}), values={"hpas": ["a.yaml", given]})
     with pytest.raises(UsageError, match=rf"--hpas {given}: expected a file with --workers"):
-        executor.executor_of(TWO, job)
+        executor.by_workers(TWO, job)
 
 
 @shared
@@ -289,7 +276,7 @@ def order_of(values: dict[str, Any], **more: Any) -> dict[str, Any]:
         "fingerprint": fingerprint,
     }
     task |= {"tasks": "", "parts": None, "job": "0" * 24, "folder": os.getcwd()}
-    return {**task, "kernel": None, "versions": describe(), **more}
+    return {**task, "versions": describe(), **more}
 
 
 def test_a_folder_that_a_worker_does_not_see_needs_another_place(tmp_path: Path) -> None:
@@ -412,36 +399,3 @@ def test_workers_end_with_their_command(tmp_path: Path, sent: signal.Signals) ->
     seen: list[Status] = []
     assert run(tmp_path / "job", values, TWO, seen.append) == expected(40)
     assert seen[0].resumed >= kept
-
-
-_COMPILE = """
-import sys, time
-from pathlib import Path
-from hpabatch import _code
-from hpabatch.jobs.worker import compiled_alone
-with compiled_alone("some_kernel"):
-    if not _code.has_compiled("some_kernel"):
-        print("compiles", flush=True)
-        if sys.argv[1] == "dies":
-            time.sleep(60)
-        time.sleep(0.2)
-        (_code.FOLDER / _code.file_of("some_kernel")).touch()
-"""
-
-
-def test_one_process_compiles_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HPABATCH_CACHE_DIR", str(tmp_path))
-
-    def start(how: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen([sys.executable, "-c", _COMPILE, how], stdout=subprocess.PIPE)
-
-    dies = start("dies")
-    assert dies.stdout is not None
-    assert dies.stdout.readline() == b"compiles\n"
-    others = [start("") for _ in range(2)]
-    time.sleep(0.5)
-    assert all(process.poll() is None for process in others)
-    dies.kill()
-    told = [process.communicate(timeout=60)[0] for process in others]
-    dies.communicate()
-    assert sorted(told) == [b"", b"compiles\n"]

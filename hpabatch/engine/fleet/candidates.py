@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
-from typing import Any, Final
+from itertools import chain, groupby
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -158,7 +158,10 @@ def candidates_from_history(
     found, skipped = [], []
     millis = hpas.with_columns(pl.col("valid_from").to_physical(), pl.col("valid_to").to_physical())
     # (the table is sorted by cluster, namespace and name)
-    for key, group in groupby(millis.iter_rows(named=True), key=_name_of):
+    for key, group in groupby(
+        millis.iter_rows(named=True),
+        key=lambda row: (str(row["cluster"]), str(row["namespace"]), str(row["name"])),
+    ):
         periods, problem = [], ""
         # A re-created HPA has another uid: the table's order is not that of time.
         rows = sorted(group, key=lambda r: int(r["valid_from"]))
@@ -173,38 +176,24 @@ def candidates_from_history(
         if problem:
             skipped.append(Skipped(*key, problem))
             continue
-        kept = _of_last_target(periods)
-        if len(kept) < len(periods):
-            skipped.append(Skipped(*key, _earlier_target(periods[-len(kept) - 1])))
-        earlier = tuple(periods[: len(periods) - len(kept)])
+        # A lane has one scale: that of the last target.
+        *before, kept = (tuple(part) for _, part in groupby(periods, key=_target))
+        earlier = tuple(chain.from_iterable(before))
+        if earlier:
+            kind, name = _target(earlier[-1])
+            reason = (
+                f"its target was {kind}/{name} before; only the time with its last target is "
+                "replayed: record the HPA under another name to have both"
+            )
+            skipped.append(Skipped(*key, reason))
         created = any(row.get("created") is not None for row in rows)
         found.append(Candidate(*key, kept, str(rows[-1]["labels"] or "{}"), earlier, created))
     return found, skipped
 
 
-def _name_of(row: dict[str, Any]) -> tuple[str, str, str]:
-    return str(row["cluster"]), str(row["namespace"]), str(row["name"])
-
-
-def _of_last_target(periods: Sequence[SpecPeriod]) -> tuple[SpecPeriod, ...]:
-    """Return the periods since which the HPA has its last target: a lane has one scale."""
-    first = len(periods) - 1
-    while first > 0 and _target(periods[first - 1]) == _target(periods[-1]):
-        first -= 1
-    return tuple(periods[first:])
-
-
 def _target(period: SpecPeriod) -> tuple[str, str]:
     ref = period.spec.scale_target_ref
     return ref.kind, ref.name
-
-
-def _earlier_target(period: SpecPeriod) -> str:
-    ref = period.spec.scale_target_ref
-    return (
-        f"its target was {ref.kind}/{ref.name} before; only the time with its last target is "
-        "replayed: record the HPA under another name to have both"
-    )
 
 
 def candidates_from_manifests(
@@ -259,25 +248,24 @@ def stored_candidate(candidate: Candidate, profile: Profile) -> Candidate:
     """Return an HPA whose specs are as the API server of that version hands them back."""
     if profile.stored_as_v2:
         return candidate
-    periods, earlier = (
-        tuple(_stored(p, profile) for p in part) for part in (candidate.periods, candidate.earlier)
-    )
+
+    def stored(period: SpecPeriod) -> SpecPeriod:
+        # The first utilization of cpu comes last, if it is kept.
+        spec, places = as_stored(period.spec, profile), range(len(period.spec.metrics))
+        cpu = [k for k in places if _is_cpu_utilization(period.spec.metrics[k])]
+        others = [k for k in places if k not in cpu]
+        kept = cpu[: len(spec.metrics) - len(others)]
+        return replace(period, spec=spec, order=(*others, *kept))
+
+    periods, earlier = (tuple(map(stored, p)) for p in (candidate.periods, candidate.earlier))
     return replace(candidate, periods=periods, earlier=earlier)
-
-
-def _stored(period: SpecPeriod, profile: Profile) -> SpecPeriod:
-    """Return a period with its spec as stored: the first utilization of cpu last, if it is kept."""
-    spec = as_stored(period.spec, profile)
-    cpu = [k for k, metric in enumerate(period.spec.metrics) if _is_cpu_utilization(metric)]
-    others = [k for k in range(len(period.spec.metrics)) if k not in cpu]
-    kept = cpu[: len(spec.metrics) - len(others)]
-    return replace(period, spec=spec, order=(*others, *kept))
 
 
 def _is_cpu_utilization(metric: MetricSpec) -> bool:
     member = metric.resource if metric.type == "Resource" else None
-    is_cpu = member is not None and member.name == "cpu"
-    return is_cpu and member is not None and member.target.average_utilization is not None
+    if member is None or member.name != "cpu":
+        return False
+    return member.target.average_utilization is not None
 
 
 # ---- lives ---------------------------------------------------------------------------------------
@@ -300,14 +288,13 @@ _Workload = tuple[str, str, str]
 """Cluster, namespace and name."""
 
 
-@dataclass(frozen=True, slots=True)
-class DataSpans:
+class DataSpans(NamedTuple):
     """First and last row of workloads that were imported from a table, and of the history, ms."""
 
     of: Mapping[_Workload, tuple[int, int]]
     first_ms: int
     last_ms: int
-    edge_ms: int = EDGE_MS
+    edge_ms: int
 
 
 def candidates_of(
@@ -328,9 +315,17 @@ def within_lives(
     A gap within the data stays in the life; a target at 0 replicas has data while rows say so. HPAs
     of which nothing is left are returned apart, with the reason.
     """
-    spans = _data_spans(history)
-    if not spans.of:
+    of = row_spans(history)
+    if not of:
         return list(candidates), []
+    ends = pl.concat([history.span(table) for table in SAMPLE_TABLES]).drop("cluster")
+    seen = [ms for column in ends for ms in column.drop_nulls().to_physical().to_list()]
+    spans = DataSpans(
+        of,
+        first_ms=min([*seen, *(first for first, _ in of.values())]),
+        last_ms=max([*seen, *(last for _, last in of.values())]),
+        edge_ms=max(EDGE_MS, int(EDGE_SPACINGS * sample_spacing_ms(history))),
+    )
     kept, outside = [], []
     for candidate in candidates:
         within = _within(candidate, spans)
@@ -352,19 +347,6 @@ def row_spans(history: History) -> dict[_Workload, tuple[int, int]]:
         pl.col("valid_from").min(), pl.col("valid_to").max() - 1
     )
     return {(c, n, w): (first, last) for c, n, w, first, last in found.iter_rows()}
-
-
-def _data_spans(history: History) -> DataSpans:
-    """Return from when to when a history has rows of each workload, and any; empty: no table."""
-    of = row_spans(history)
-    if not of:
-        return DataSpans({}, ALWAYS_MS, NEVER_MS)
-    ends = pl.concat([history.span(table) for table in SAMPLE_TABLES]).drop("cluster")
-    seen = [ms for column in ends for ms in column.drop_nulls().to_physical().to_list()]
-    first = min([*seen, *(first for first, _ in of.values())])
-    last = max([*seen, *(last for _, last in of.values())])
-    edge = max(EDGE_MS, int(EDGE_SPACINGS * sample_spacing_ms(history)))
-    return DataSpans(of, first, last, edge)
 
 
 def _within(candidate: Candidate, spans: DataSpans) -> Candidate:

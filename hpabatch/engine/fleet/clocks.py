@@ -93,7 +93,6 @@ class Clocks:
         return None if own is None else int(own.size)
 
     def _own(self, clock: Clock) -> I64 | None:
-        """Return the instants of a clock that were recorded, None of one that goes on evenly."""
         if isinstance(clock, Grid):
             return None
         return self.passes[clock] if isinstance(clock, str) else self.recorded.get(clock)
@@ -142,9 +141,16 @@ def clocks_of(
     recorded, estimated = _own_instants(history, settled, parameters, others)
     fetched = frozenset(spans.filter(pl.col("fetched_first").is_not_null())["cluster"].to_list())
     grid = Grid(settled.sync_period_ms, settled.phase_ms)
-    span = _span(spans, settled.delay_ms, _simulated(history))
-    first, last, asked_ms = _bounds(span, parameters, passes, grid)
-    _refuse_too_many(first, last, grid)
+    ends = _ends(history, spans, settled.delay_ms)
+    # A loop decides whether there are samples or not.
+    ends += [int(at[k]) for at in passes.values() for k in (0, -1)]
+    first, last, asked_ms = _bounds(ends, parameters, grid)
+    if (count := (last - first) // grid.period_ms) > MOST_TICKS:
+        raise HistoryError(
+            f"samples from {show_instant(first)} to {show_instant(last)} make {count} ticks for "
+            f"each HPA; at most {MOST_TICKS} fit: look for samples with a wrong time, or choose a "
+            "longer sync period"
+        )
     clocks = Clocks(first, last, grid, estimated, recorded, passes, asked_ms)
     if not recorded and not passes and not estimated and not grid.instants(first, last).size:
         raise _no_sync(clocks)
@@ -152,58 +158,31 @@ def clocks_of(
 
 
 def _bounds(
-    span: tuple[int | None, int | None],
-    parameters: ReplayParameters,
-    passes: Mapping[str, I64],
-    grid: Grid,
+    ends: Sequence[int], parameters: ReplayParameters, grid: Grid
 ) -> tuple[int, int, int | None]:
     """Return the replay's first and last timestamp and `until`, ms; raises as `clocks_of` does."""
-    # A loop decides whether there are samples or not.
-    first, last = _including(*span, passes) if passes else span
-    if first is None or last is None:
+    if not ends:
         raise HistoryError(
             "the history holds no sample of any metric, so there is nothing to replay; fill "
             "pod_metrics or one of the other metric tables (of a live loop's recording: `replay` "
             "it at its passes)"
         )
-    if parameters.until is None:
+    first, last, until = min(ends), max(ends), parameters.until
+    if until is None:
         return first, last, None
-    until_ms = _until_ms(parameters.until, last)
-    # The sync after the last sample shows nothing newer, but it comes before the next one.
-    if not first <= until_ms < last + grid.period_ms:
-        raise UsageError(
-            f"--at: expected a time from {show_instant(first)} to {show_instant(last)}, which the "
-            f"history has, got {show_instant(until_ms)}{_as_written(parameters.until)}"
-        )
-    return first, min(last, until_ms), until_ms
-
-
-def _as_written(until: int | str) -> str:
-    """Return what was written, where that is not the whole time."""
-    if not isinstance(until, str) or is_instant(until):
-        return ""
-    return f" ({until!r}, counted from the history's end)"
-
-
-def _until_ms(until: int | str, last: int) -> int:
-    if isinstance(until, int):
-        return until
     try:
-        return parse_time_ms(until, last)
+        until_ms = until if isinstance(until, int) else parse_time_ms(until, last)
     except ValueError as error:
         raise UsageError(f"--at: {error}") from None
-
-
-def _refuse_too_many(first: int, last: int, grid: Grid) -> None:
-    """Raise a HistoryError if there are more ticks than any history has."""
-    count = (last - first) // grid.period_ms
-    if count > MOST_TICKS:
-        ends = pl.Series([first, last]).cast(pl.Datetime("ms", "UTC"))
-        times = ends.dt.strftime("%Y-%m-%dT%H:%M:%SZ").to_list()
-        raise HistoryError(
-            f"samples from {times[0]} to {times[1]} make {count} ticks for each HPA; at most "
-            f"{MOST_TICKS} fit: look for samples with a wrong time, or choose a longer sync period"
+    # The sync after the last sample shows nothing newer, but it comes before the next one.
+    if not first <= until_ms < last + grid.period_ms:
+        whole = not isinstance(until, str) or is_instant(until)
+        written = "" if whole else f" ({until!r}, counted from the history's end)"
+        raise UsageError(
+            f"--at: expected a time from {show_instant(first)} to {show_instant(last)}, which the "
+            f"history has, got {show_instant(until_ms)}{written}"
         )
+    return first, min(last, until_ms), until_ms
 
 
 def _no_sync(clocks: Clocks) -> HpabatchError:
@@ -241,45 +220,30 @@ def _told(
         settled = replace(settled, instants=f"recorded {text}")
     if clocks.passes:
         text = own(c.cluster in clocks.passes for c in chosen)
-        idle = _without_effect(parameters)
+        # Passes do not need the given parameters of a grid.
+        given = {"sync period": parameters.sync_period_ms, "phase": parameters.phase_ms}
+        idle = ", ".join(name for name, value in given.items() if value is not None)
         if idle and all(c.cluster in clocks.passes for c in chosen):
             text += f"; without effect: {idle}"
         settled = replace(settled, instants=f"passes of a live loop {text}")
     return settled
 
 
-def _without_effect(parameters: ReplayParameters) -> str:
-    """Return the given parameters of a grid, which passes do not need."""
-    given = {"sync period": parameters.sync_period_ms, "phase": parameters.phase_ms}
-    return ", ".join(name for name, value in given.items() if value is not None)
-
-
-def _including(first: int | None, last: int | None, passes: Mapping[str, I64]) -> tuple[int, int]:
-    """Return a span of time with all passes in it."""
-    ends = [int(at[k]) for at in passes.values() for k in (0, -1)]
-    ends += [ms for ms in (first, last) if ms is not None]
-    return min(ends), max(ends)
-
-
-def _simulated(history: History) -> pl.DataFrame:
-    """Return the times of simulated runs (rows of `provenance`): they end with a tick."""
+def _ends(history: History, spans: pl.DataFrame, delay_ms: int) -> list[int]:
+    """Return when the first and last samples become visible, ms, and the ends of simulated runs."""
     rows = history.read("provenance")
-    return rows.filter((pl.col("subject") == RUN) & (pl.col("method") == SIMULATED))
-
-
-def _span(spans: pl.DataFrame, delay_ms: int, runs: pl.DataFrame) -> tuple[int | None, int | None]:
-    """Return when the first and the last sample become visible, ms, and all of simulated runs.
-
-    None without either.
-    """
-
-    def known(column: pl.Series, more_ms: int = 0) -> list[int]:
-        return [ms + more_ms for ms in column.drop_nulls().to_physical().to_list()]
-
-    first = known(spans["fetched_first"]) + known(spans["unfetched_first"], delay_ms)
-    last = known(spans["fetched_last"]) + known(spans["unfetched_last"], delay_ms)
-    first, last = first + known(runs["valid_from"]), last + known(runs["valid_to"], -1)
-    return min(first, default=None), max(last, default=None)
+    # (rows of simulated runs end with a tick)
+    runs = rows.filter((pl.col("subject") == RUN) & (pl.col("method") == SIMULATED))
+    later = {"unfetched_first": delay_ms, "unfetched_last": delay_ms, "valid_to": -1}
+    return [
+        ms + later.get(column.name, 0)
+        for frame, names in (
+            (spans, ["fetched_first", "unfetched_first", "fetched_last", "unfetched_last"]),
+            (runs, ["valid_from", "valid_to"]),
+        )
+        for column in frame.select(names)
+        for ms in column.drop_nulls().to_physical().to_list()
+    ]
 
 
 def _own_instants(

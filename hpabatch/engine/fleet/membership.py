@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from typing import Generic, TypeVar
@@ -52,38 +53,26 @@ class LabelIndex(Generic[T]):
 
     def __init__(self) -> None:
         """Begin empty."""
-        self._all: dict[Space, list[tuple[str | None, str, T]]] = {}
-        self._by_label: dict[tuple[Space, str, str], list[tuple[str | None, str, T]]] = {}
-        self._by_owner: dict[tuple[Space, str | None], list[tuple[str | None, str, T]]] = {}
+        # Labels and items by space, by space and owner, and by space and label.
+        self._at: defaultdict[Hashable, list[tuple[str, T]]] = defaultdict(list)
 
     def add(self, space: Space, owner: str | None, labels: str, item: T) -> None:
         """Add an item of a space, owned by a target or (None) by none."""
-        entry = (owner, labels, item)
-        self._all.setdefault(space, []).append(entry)
-        self._by_owner.setdefault((space, owner), []).append(entry)
-        for key, value in label_map(labels).items():
-            self._by_label.setdefault((space, key, value), []).append(entry)
+        for place in ((), (owner,), *label_map(labels).items()):
+            self._at[space, place].append((labels, item))
 
     def matching(self, space: Space, target: str, text: str | None) -> list[T]:
         """Return the items of a space that the selector of a target's scale matches."""
-        return [
-            item
-            for owner, labels, item in self._possible(space, target, text)
-            if selects(text, target, owner, labels)
-        ]
-
-    def _possible(
-        self, space: Space, target: str, text: str | None
-    ) -> list[tuple[str | None, str, T]]:
         if text is None:
-            return self._by_owner.get((space, target), [])
+            return [item for _, item in self._at.get((space, (target,)), ())]
         if selector_code(text) != codes.SELECTOR_OK:
             return []
-        for requirement in parse_selector(text).requirements:
+        selector, place = parse_selector(text), tuple[str, ...]()
+        for requirement in selector.requirements:
             if requirement.operator in ("=", "=="):
-                at = (space, requirement.key, requirement.values[0])
-                return self._by_label.get(at, [])
-        return self._all.get(space, [])
+                place = requirement.key, requirement.values[0]
+        known = self._at.get((space, place), ())
+        return [item for labels, item in known if selector.matches(label_map(labels))]
 
 
 Place = tuple[str, str | None]

@@ -12,7 +12,7 @@ import polars as pl
 import hpabatch
 from hpabatch.engine.fleet.flags import FlagPeriod
 from hpabatch.engine.fleet.frames import milliseconds
-from hpabatch.engine.fleet.sources import POD_TABLES, SERIES_TABLES, owner_columns
+from hpabatch.engine.fleet.sources import OWNER_COLUMNS, POD_TABLES, SERIES_TABLES
 from hpabatch.engine.fleet.versions import Versions
 from hpabatch.errors import UsageError
 from hpabatch.history.checks import run_starts
@@ -164,7 +164,6 @@ def _standing(history: History) -> tuple[str, ...]:
 
 
 def _sampled(history: History) -> set[str]:
-    """Return the clusters of which there are samples."""
     return {name for table in SAMPLE_TABLES for name in history.span(table)["cluster"]}
 
 
@@ -192,7 +191,7 @@ def _examples(history: History, table: str) -> list[pl.DataFrame]:
     fullest = sizes.sort("rows", "day", descending=[True, False], maintain_order=True)
     places = fullest.group_by(keys, maintain_order=True).agg(pl.col("day").first()).sort(keys)
     chosen = np.unique(np.linspace(0, places.height - 1, SAMPLED_PLACES).astype(np.int64))
-    columns = ["ts", *(_OWNER.get(table) or owner_columns(table))]
+    columns = ["ts", *_OWNER[table]]
     values = [] if table == "pod_metrics" else ["value_milli"]
     together = places[chosen if places.height else []].group_by(
         "cluster", "day", maintain_order=True
@@ -210,17 +209,15 @@ def _examples(history: History, table: str) -> list[pl.DataFrame]:
     ]
 
 
-_OWNER = {
+_OWNER = OWNER_COLUMNS | {
     "pod_metrics": ("uid",),
     "pod_custom_metrics": ("metric", "selector", "uid"),
 }
 
 
 def _steps(frame: pl.DataFrame, table: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return the positive time steps between neighbouring rows of one owner."""
-    owner = list(_OWNER.get(table) or owner_columns(table))
     step = np.diff(milliseconds(frame["ts"]), prepend=0)
-    step[run_starts(frame.select(owner))] = 0
+    step[run_starts(frame.select(_OWNER[table]))] = 0
     return np.asarray(step[step > 0], np.int64)
 
 

@@ -89,7 +89,7 @@ class ReplayPlan:
     starts_ms: Mapping[str, I64]
     fetched: frozenset[str]
     days: Mapping[tuple[str, str], Mapping[Place, Mapping[date, int]]]
-    external_series: Mapping[str, tuple[tuple[str, ...], ...]]
+    external_series: Mapping[str, Mapping[str, Sequence[tuple[str, ...]]]]
     skipped: tuple[Skipped, ...]
     warnings: tuple[str, ...]
     evidence: dict[str, str]
@@ -148,8 +148,11 @@ def plan_replay(
         flags = stated_flags(flags, sorted({*clusters, *flags}), stated)
         settled = with_source(settled, "flags", "given")
     passes = passes_of(history, parameters)
+    # A loop decides by rules of its own.
+    told = passes.filter(pl.col("k8s").is_not_null()).rename({"k8s": "version"})
+    others = controller.filter(~pl.col("cluster").is_in(told["cluster"].unique().implode()))
     versions = versions_of(
-        _rules(controller, passes),
+        pl.concat([rows.select("cluster", "ts", "version") for rows in (others, told)]),
         parameters.k8s,
         parameters.feature_gates,
         clusters,
@@ -321,14 +324,6 @@ def _with_scale(
     return kept, skipped
 
 
-def _rules(controller: pl.DataFrame, passes: pl.DataFrame) -> pl.DataFrame:
-    """Return cluster, time and version of whose rules count: a loop's own, else a controller's."""
-    told = passes.filter(pl.col("k8s").is_not_null())
-    others = controller.filter(~pl.col("cluster").is_in(told["cluster"].unique().implode()))
-    columns = ["cluster", "ts", "version"]
-    return pl.concat([others.select(columns), told.rename({"k8s": "version"}).select(columns)])
-
-
 def _day_rows(
     history: History, chosen: Sequence[Candidate], places: Sequence[tuple[Place, ...]]
 ) -> list[int]:
@@ -354,13 +349,15 @@ def _days(history: History) -> dict[tuple[str, str], dict[Place, dict[date, int]
     return found
 
 
-def _external_series(history: History) -> dict[str, tuple[tuple[str, ...], ...]]:
-    """Return by cluster the (namespace, metric, selector, series) of external metrics, sorted."""
+def _external_series(history: History) -> dict[str, dict[str, list[tuple[str, ...]]]]:
+    """Return the (namespace, metric, selector, series) of external metrics, sorted, by cluster and
+    namespace.
+    """
     columns = ["cluster", "namespace", "metric", "selector", "series"]
-    found: dict[str, list[tuple[str, ...]]] = {}
-    for cluster, *owner in history.distinct("external_metrics", columns).iter_rows():
-        found.setdefault(cluster, []).append(tuple(owner))
-    return {cluster: tuple(sorted(owners)) for cluster, owners in found.items()}
+    found: dict[str, dict[str, list[tuple[str, ...]]]] = {}
+    for cluster, *owner in sorted(history.distinct("external_metrics", columns).iter_rows()):
+        found.setdefault(cluster, {}).setdefault(owner[0], []).append(tuple(owner))
+    return found
 
 
 def _shards(
@@ -400,7 +397,6 @@ def _rivals(
 def _without_hpa(
     scales: pl.DataFrame, everyone: Sequence[Candidate], skipped: Sequence[Skipped]
 ) -> tuple[str, ...]:
-    """Return one sentence about recorded targets that no HPA scales."""
     if skipped:
         return ()  # a refused HPA's target is not known
     targets = scales.select("cluster", "namespace", "target_kind", "target").unique().rows()

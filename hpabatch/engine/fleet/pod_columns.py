@@ -160,7 +160,6 @@ def _kinds(pods: pl.DataFrame) -> tuple[LabelIndex[int], list[I64]]:
 
 
 def _numbered(frame: pl.DataFrame, numbers: pl.DataFrame, time: str) -> pl.DataFrame:
-    """Return the rows of known pods with their number `p`, sorted by it and a time."""
     return frame.join(numbers, on="uid", how="inner").sort("p", time, maintain_order=True)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 import polars as pl
@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from hpabatch.engine.fleet.candidates import Candidate, Skipped, candidate_frame
 from hpabatch.engine.fleet.request import ChosenHpas
 from hpabatch.errors import UsageError
-from hpabatch.history.expressions.conditions import condition_on, is_true, quoted
-from hpabatch.inputs.document_kinds import Selector
-from hpabatch.inputs.lenses import Lens
 from hpabatch.model.plant import signal_name
 from hpabatch.model.printable import counted
 from hpabatch.model.selection import matches
 from hpabatch.model.suggestions import near_paths
+
+if TYPE_CHECKING:  # (the language of conditions takes a while to import)
+    from hpabatch.inputs.document_kinds import Selector
+    from hpabatch.inputs.lenses import Lens
 
 _KEY = ("cluster", "namespace", "hpa")
 _NEAR = 3  # names that a message offers
@@ -40,6 +41,8 @@ class Selection:
         self._known: list[Key] = []
         self._where: pl.Expr | None = None
         if request.where is not None:
+            from hpabatch.history.expressions.conditions import condition_on, quoted
+
             self._told = f"--where {quoted(request.where)}"
             self._where = condition_on(request.where, candidate_frame([]).schema, self._told)
         parts = [] if self._where is None else [self._where]
@@ -60,6 +63,8 @@ class Selection:
         if self.namespaces:
             kept = kept.filter(pl.col("namespace").is_in(self.namespaces))
         if self._where is not None:
+            from hpabatch.history.expressions.conditions import is_true
+
             # (of these only: a condition may fail on other rows)
             before, kept = kept, kept.filter(is_true(kept, self._where, self._told))
             if kept.is_empty() and not before.is_empty() and not self.names:
@@ -110,7 +115,6 @@ def selection_of(request: ChosenHpas) -> Selection | None:
 
 
 def _named(name: str) -> pl.Expr:
-    """Return whether an HPA has the name `[[CLUSTER/]NAMESPACE/]HPA`."""
     parts = _parts(name)
     columns = _KEY[-len(parts) :]
     return pl.all_horizontal(
@@ -187,6 +191,8 @@ def _mask(
         )
     if selector.where is None:
         return mask
+    from hpabatch.history.expressions.conditions import condition_on, is_true, quoted
+
     told = f"{selector.place}: {quoted(selector.where)}"
     mask &= is_true(frame, condition_on(selector.where, frame.schema, told), told).to_numpy()
     if not mask.any():

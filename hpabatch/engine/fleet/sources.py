@@ -185,21 +185,16 @@ def _plain_columns(frame: pl.DataFrame, table: str, numbers: pl.DataFrame) -> pl
     return frame.with_columns(window_ms=pl.lit(0, dtype=pl.Int64))
 
 
-_OWNER_COLUMNS = {
+OWNER_COLUMNS = {
     "pod_custom_metrics": ("metric", "selector", "p"),
     "object_metrics": ("namespace", "kind", "name", "metric", "selector"),
     "external_metrics": ("namespace", "metric", "selector", "series"),
 }
-
-
-def owner_columns(table: str) -> tuple[str, ...]:
-    """Return the columns of a plain table that name a track's owner."""
-    return _OWNER_COLUMNS[table]
+"""The columns of a plain table that name a track's owner."""
 
 
 def _owners(frame: pl.DataFrame, table: str) -> list[tuple[Owner, int, int]]:
-    """Return (owner, first row, last row) of each run of rows with one owner."""
-    columns = _OWNER_COLUMNS[table]
+    columns = OWNER_COLUMNS[table]
     if frame.is_empty():
         return []
     starts = run_starts(frame.select(columns))

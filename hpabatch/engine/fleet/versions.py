@@ -121,7 +121,6 @@ def versions_of(
 
 
 def _source(recorded: int, clusters: int) -> str:
-    """Return where the versions of so many clusters are from."""
     if recorded == 0:
         return "assumed"
     if recorded == clusters:
@@ -135,7 +134,6 @@ def _release(text: str) -> str:
 
 
 def _recorded_profile(text: str, cluster: str) -> Profile:
-    """Return the profile of a version that a history holds."""
     try:
         return profile_for(text)
     except UsageError as error:

@@ -146,7 +146,6 @@ def decisions_frame(shard: Shard, whole: bool = False) -> pl.DataFrame:
 
 
 def _scored(sizes: Sizes) -> dict[str, Any]:
-    """Return the columns of SCORED but the names."""
     numbers = {"replicas": sizes.replicas, "desired": sizes.desired, "applied": sizes.applied}
     return {
         "ts": pl.Series(_i64(sizes.ts_ms)).cast(SCHEMA["ts"]),
@@ -157,7 +156,6 @@ def _scored(sizes: Sizes) -> dict[str, Any]:
 
 
 def _others(shard: Shard, at: Any, known: Mask) -> dict[str, Any]:
-    """Return the other columns of SCHEMA."""
     fleet, d = shard.fleet, shard.results.decisions[at]
     spec, number, conditions = fleet.ticks.spec[at], d.metric, _conditions(d)
     metric = np.where(number >= 0, fleet.specs.first_metric[spec] + number, -1)
@@ -345,7 +343,6 @@ def _known_words(values: Any, words: Mapping[int, str], known: Any) -> pl.Series
 
 
 def _scaled_to_zero(shard: Shard, at: Any) -> pl.Series:
-    """Return the reason of the condition ScaledToZero; null: it is not set."""
     words = {c: w.reason for c, w in codes.CONDITIONS.items() if c >> 4 == codes.SCALED_TO_ZERO}
     found = _conditions(shard.results.decisions[at])[codes.SCALED_TO_ZERO]
     return words_of(found, words, pl.String())

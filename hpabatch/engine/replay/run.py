@@ -7,7 +7,8 @@ Replay is not prediction: the replicas that the rules see are the recorded ones,
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
@@ -130,71 +131,43 @@ def note_outcome(plan: ReplayPlan, shard: Shard, facts: ShardFacts) -> None:
     facts.silent = _silence(shard, _has_usage(plan))
 
 
-@dataclass(slots=True)
-class GatheredNotes:
-    """Facts of the shards of a replay, put together one after the other."""
-
-    skipped: list[Skipped] = field(default_factory=list)
-    strays: dict[tuple[str, str], int] = field(default_factory=dict)
-    repeated: dict[tuple[str, str], int] = field(default_factory=dict)
-    pairs: set[Pair] = field(default_factory=set)
-    generated: int = 0
-    silent: list[str] = field(default_factory=list)  # (the first of them)
-    silent_count: int = 0
-
-    def add(self, facts: ShardFacts) -> None:
-        """Take the facts of one more shard."""
-        self.skipped += facts.skipped
-        self.strays |= {(facts.cluster, uid): n for uid, n in facts.strays.items()}
-        self.repeated |= {(facts.cluster, uid): n for uid, n in facts.repeated.items()}
-        self.pairs.update(facts.pairs)
-        self.generated += len(facts.generated)
-        self.silent += facts.silent[: MOST_TOLD - len(self.silent)]
-        self.silent_count += len(facts.silent)
-
-    def joined(self, plan: ReplayPlan) -> ReplayNotes:
-        """Return the notes on the replay."""
-        hpas = counted(self.generated, "HPA")
-        generated = {"generated_pods": f"of {hpas} the pods stand for a recorded size"}
-        return ReplayNotes(
-            skipped=(*plan.skipped, *self.skipped),
-            warnings=_warnings(plan, self),
-            evidence=plan.evidence | (generated if self.generated else {}),
-        )
-
-
 def join_notes(plan: ReplayPlan, facts: Iterable[ShardFacts]) -> ReplayNotes:
     """Return the notes on a replay from the facts of each shard."""
-    gathered = GatheredNotes()
+    skipped, strays, repeated = [*plan.skipped], dict[Any, int](), dict[Any, int]()
+    pairs, generated, silent, silent_count = set[Pair](), 0, list[str](), 0
     for some in facts:
-        gathered.add(some)
-    return gathered.joined(plan)
-
-
-def _warnings(plan: ReplayPlan, notes: GatheredNotes) -> tuple[str, ...]:
+        skipped += some.skipped
+        strays |= {(some.cluster, uid): n for uid, n in some.strays.items()}
+        repeated |= {(some.cluster, uid): n for uid, n in some.repeated.items()}
+        pairs.update(some.pairs)
+        generated += len(some.generated)
+        silent += some.silent[: MOST_TOLD - len(silent)]
+        silent_count += len(some.silent)
     warnings = list(plan.history.warnings)
-    strays, repeated = sum(notes.strays.values()), sum(notes.repeated.values())
     if strays:
         warnings.append(
-            f"pod_metrics: {counted(strays, 'row')} of pods that the pods table does not "
-            "hold, left out: record those pods"
+            f"pod_metrics: {counted(sum(strays.values()), 'row')} of pods that the pods table does "
+            "not hold, left out: record those pods"
         )
     if repeated:
         warnings.append(
-            f"pods: {counted(repeated, 'row')} with the uid of a later row, left out: a uid "
-            "stands for one pod, correct the others"
+            f"pods: {counted(sum(repeated.values()), 'row')} with the uid of a later row, left "
+            "out: a uid stands for one pod, correct the others"
         )
-    for first, second in sorted(notes.pairs):
+    for first, second in sorted(pairs):
         warnings.append(
             f"{first[1]}/{first[2]} and {second[1]}/{second[2]} match "
             "the same pods, so neither can scale (AmbiguousSelector): remove one of them"
         )
-    warnings += _without_usage(plan)
-    warnings += notes.silent
-    if notes.silent_count > MOST_TOLD:
-        warnings.append(f"… and {notes.silent_count - MOST_TOLD} more such metrics")
-    warnings += _foreign(plan, {key for pair in notes.pairs for key in pair})
-    return (*warnings, *plan.warnings)
+    warnings += [*_without_usage(plan), *silent]
+    if silent_count > MOST_TOLD:
+        warnings.append(f"… and {silent_count - MOST_TOLD} more such metrics")
+    warnings += _foreign(plan, {key for pair in pairs for key in pair})
+    evidence = plan.evidence
+    if generated:
+        told = f"of {counted(generated, 'HPA')} the pods stand for a recorded size"
+        evidence = evidence | {"generated_pods": told}
+    return ReplayNotes(tuple(skipped), (*warnings, *plan.warnings), evidence)
 
 
 def _foreign(plan: ReplayPlan, told: Collection[Sequence[str]]) -> Iterator[str]:

@@ -158,7 +158,6 @@ _COUNTS: Final = (
 
 
 def _counts(s: Sizes, ticks: Ticks, lanes: Lanes, events: Events) -> dict[str, I64]:
-    """Return each lane's numbers of ticks and events."""
     n = lanes.ticks.size
     lane_of_event = ticks.lane[events.seen]
     table = np.bincount(lane_of_event * len(CLASSES) + events.kind, minlength=n * len(CLASSES))

@@ -104,7 +104,6 @@ def read_ticks(s: Sizes, tolerance_ms: int | None, window_ms: int) -> tuple[Tick
 
 
 def _median_steps(lane: I64, ts_ms: I64, count: int) -> I64:
-    """Return each lane's median time between two ticks, 0 for a single tick."""
     inside = np.flatnonzero(np.diff(lane) == 0)
     steps = pl.DataFrame({"lane": lane[inside], "step": np.diff(ts_ms)[inside]})
     found = steps.group_by("lane").agg(pl.col("step").quantile(0.5, "lower"))
@@ -168,7 +167,6 @@ def _moves(ticks: Ticks, at: I64, size: I64) -> I64:
 
 
 def _wishes(ticks: Ticks) -> tuple[I64, I64]:
-    """Return the first and last tick of every decided event."""
     wish = ticks.decided != ticks.before
     up = ticks.decided > ticks.before
     goes_on = np.zeros(wish.size, bool)
@@ -188,41 +186,21 @@ def _wishes(ticks: Ticks) -> tuple[I64, I64]:
 def _pair(move_r: I64, time_r: I64, move_d: I64, time_d: I64, tolerance_ms: I64) -> tuple[I64, I64]:
     """Return positions of recorded and of decided events that belong together.
 
-    Events that are nobody's neighbour, and two that are only each other's, are settled at once;
-    what is left (several within a tolerance) is walked.
+    In order of time each takes the oldest of the other kind that is in reach.
     """
     move, time = np.concatenate([move_r, move_d]), np.concatenate([time_r, time_d])
     order = np.lexsort((time, move))
-    move, time, is_d = move[order], time[order], order >= move_r.size
-    apart = (np.diff(move, prepend=-1) != 0) | (np.diff(time, prepend=0) > tolerance_ms[move // 2])
-    start = np.flatnonzero(apart)
-    size = np.diff(np.append(start, move.size))
-    two = start[size == 2]
-    two = two[is_d[two] != is_d[two + 1]]
-    pairs = [np.stack([two, two + 1], axis=1)]
-    for first, length in zip(start[size > 2].tolist(), size[size > 2].tolist(), strict=True):
-        part = slice(first, first + length)
-        limit = int(tolerance_ms[move[first] // 2])
-        walked = _walk(time[part].tolist(), is_d[part].tolist(), limit)
-        pairs.append(np.array(walked, np.int64).reshape(-1, 2) + first)
-    joined = np.concatenate(pairs)
-    swapped = is_d[joined[:, 0]]
-    r = order[np.where(swapped, joined[:, 1], joined[:, 0])]
-    d = order[np.where(swapped, joined[:, 0], joined[:, 1])] - move_r.size
-    return r, d
-
-
-def _walk(times: list[int], is_d: list[bool], limit: int) -> list[tuple[int, int]]:
-    """Pair events in order of time: each takes the oldest of the other kind that is in reach."""
-    pairs, waiting = [], deque[int]()
-    for k, time in enumerate(times):
-        while waiting and times[waiting[0]] < time - limit:
+    columns = (order, move[order], time[order], tolerance_ms[move[order] // 2])
+    pairs, waiting = [], deque[tuple[int, int, int]]()
+    for k, own, now, limit in zip(*(column.tolist() for column in columns), strict=True):
+        while waiting and (waiting[0][1] != own or waiting[0][2] < now - limit):
             waiting.popleft()
-        if waiting and is_d[waiting[0]] != is_d[k]:
-            pairs.append((waiting.popleft(), k))
+        if waiting and (waiting[0][0] < move_r.size) != (k < move_r.size):
+            pairs.append(sorted((waiting.popleft()[0], k)))
         else:
-            waiting.append(k)
-    return pairs
+            waiting.append((k, own, now))
+    r, d = np.array(pairs, np.int64).reshape(-1, 2).T
+    return r, d - move_r.size
 
 
 def events_frame(decisions: pl.DataFrame, ticks: Ticks, events: Events) -> pl.DataFrame:

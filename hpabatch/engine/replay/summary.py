@@ -291,7 +291,6 @@ def _foreign(fleet: Fleet, results: Results, applied: I64, hpas: int) -> list[pl
 
 
 def _with_rivals(hpas: pl.LazyFrame) -> pl.LazyFrame:
-    """Add the names of all HPAs on an HPA's target, where there are several."""
     target = ["cluster", "namespace", "target_kind", "target"]
     names = pl.col("hpa").sort().implode().list.join(", ").over(target)
     return hpas.with_columns(rivals=pl.when(pl.len().over(target) > 1).then(names))

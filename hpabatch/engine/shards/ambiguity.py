@@ -63,8 +63,7 @@ class Crowd:
 
 
 def ambiguous_instants(
-    candidates: Sequence[Candidate],
-    chosen: Sequence[HpaKey],
+    groups: Mapping[HpaKey, Sequence[Candidate]],
     clocks: Clocks,
     pods: PodColumns,
     scales: Mapping[ScaleKey, ScaleColumns],
@@ -72,29 +71,27 @@ def ambiguous_instants(
 ) -> tuple[dict[HpaKey, Crowd], list[Pair]]:
     """Return when and with whom selectors are ambiguous, and pairs of rivals.
 
-    `candidates` are HPAs of one namespace that may share pods, `chosen` those that are asked for.
-    A pair names each such HPA with one that stands in its way, the lesser name first.
+    `groups` are by HPA all of its namespace that may share pods with it, itself included. A pair
+    names an HPA with one that stands in its way, the lesser name first.
     """
-    rivals = [
-        _rival(candidate, clocks, pods, scales, starts_ms)
-        for candidate in candidates
+    everyone = {candidate.key: candidate for group in groups.values() for candidate in group}
+    rivals = {
+        key: _rival(candidate, clocks, pods, scales, starts_ms)
+        for key, candidate in everyone.items()
         if any(part.target in scales for part in candidate.of_targets)
-    ]
+    }
     found: dict[HpaKey, Crowd] = {}
     pairs: dict[Pair, None] = {}
-    for rival in rivals:
-        if rival.key not in chosen:
-            continue
+    for key in sorted(rivals.keys() & groups.keys()):
         shares: dict[HpaKey, Mask] = {}
-        for other in rivals:
-            if other.key == rival.key:
-                continue
-            shared = _shares_pods(rival, other, pods)
-            if shared.any():
-                shares[other.key] = shared
-                pairs[min(rival.key, other.key), max(rival.key, other.key)] = None
+        for other in groups[key]:
+            if other.key != key and other.key in rivals:
+                shared = _shares_pods(rivals[key], rivals[other.key], pods)
+                if shared.any():
+                    shares[other.key] = shared
+                    pairs[min(key, other.key), max(key, other.key)] = None
         if shares:
-            found[rival.key] = _crowd(rival, shares, rival.selectors)
+            found[key] = _crowd(rivals[key], shares, rivals[key].selectors)
     return found, sorted(pairs)
 
 

@@ -165,7 +165,6 @@ def _uid_at(candidate: Candidate, at_ms: int) -> str:
 
 
 def _status(row: dict[str, object]) -> HPAStatus:
-    """Return a row's status."""
     last_scale = row.get("last_scale_time")
     status: dict[str, object] = {
         "currentReplicas": row["current_replicas"],

@@ -54,7 +54,6 @@ def observe(plan: ReplayPlan, candidate: Candidate) -> pl.DataFrame:
 
 
 def _stream_rows(shard: Shard, g: int, metric: MetricSpec, first: int, last: int) -> pl.DataFrame:
-    """Return the rows of one stream for the ticks of the last block."""
     key: StreamKey = shard.streams[0][g][0]
     if shard.observations.streams[g].is_total:
         rows = _totals(shard, g, first, last)

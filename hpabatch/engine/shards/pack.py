@@ -1,4 +1,4 @@
-"""Packing of a shard: its arrays, built HPA by HPA."""
+"""Packing of a shard: the rows of its HPAs one after another, places by lengths."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, Final
 import numpy as np
 
 from hpabatch.engine.fleet.candidates import Candidate
-from hpabatch.engine.fleet.clocks import Clock, HpaKey
+from hpabatch.engine.fleet.clocks import Clock
 from hpabatch.engine.fleet.frames import ALWAYS_MS
 from hpabatch.engine.fleet.membership import selector_code
-from hpabatch.engine.fleet.pod_columns import PodColumns, matched_pods
+from hpabatch.engine.fleet.pod_columns import matched_pods
 from hpabatch.engine.fleet.sources import TrackList
 from hpabatch.engine.shards.initial import begun_anew, lives, status_seeds, takes_zero
 from hpabatch.engine.shards.read import ShardInput
-from hpabatch.engine.shards.shard import Epoch, Growing, Shard
+from hpabatch.engine.shards.shard import Epoch, ScaleColumns, Shard
 from hpabatch.layout import codes
 from hpabatch.layout.observations import (
     AMBIGUOUS,
@@ -39,7 +39,7 @@ from hpabatch.layout.records import (
     TICK,
     TIMING,
     Fleet,
-    Lanes,
+    Requests,
     records,
     records_from,
 )
@@ -57,7 +57,6 @@ from hpabatch.packing.texts import NO_TEXT
 ROWS_PER_BLOCK = 1024  # (tick, pod) rows of a lane: with their samples they fit an L1 cache
 
 _TABLES: Final[dict[str, Any]] = {
-    "clock": np.int64,
     "period": PERIOD,
     "scale": SCALE_ROW,
     "change": CHANGE,
@@ -66,17 +65,14 @@ _TABLES: Final[dict[str, Any]] = {
     "pod": LANE_POD,
     "ambiguous": AMBIGUOUS,
     "fetch": FETCH,
-    "answer": np.int64,
-    "stream": STREAM,
-    "stream_source": STREAM_SOURCE,
-    "stream_answer": ANSWER,
-    "request": REQUEST,
-    "tick": TICK,
-    "row": np.int32,
-    "sample": np.int64,
-    "value": np.int64,
 }
-"""The types of the tables that grow by lanes and streams."""
+"""The tables of which every lane has rows, one lane after the other."""
+
+_COUNTED: Final = (
+    *(*_TABLES, "tick", "stream", "track", "row", "sample", "value", "answer", "stream_answer"),
+    *("recommendation", "event", "first_clock"),
+)
+"""What is counted of each lane: rows of those tables, and of what kernels fill."""
 
 
 def pack_shard(
@@ -93,129 +89,150 @@ def pack_shard(
     for every HPA: all that it has. Recommendation lists have room for `windows` times the longest
     window of the specs.
     """
-    builder = ShardBuilder(given, rows_per_block, windows)
+    packing = _Packing(given, windows)
+    per_block = ROWS_PER_BLOCK if rows_per_block is None else rows_per_block
     for k, candidate in enumerate(given.candidates):
-        series = given.series.get(candidate.namespace, ())
-        builder.add(candidate, series, instants[k] if instants else None)
-    shard = builder.build(arena)
+        packing.add(candidate, per_block, instants[k] if instants else None)
+    shard, clocks = packing.shard(arena), given.clocks
     if given.statuses is not None:
         # The statuses with which a live loop began its HPAs.
-        clocks = given.clocks
         lanes = [(c, clocks.instants(clocks.of(c.key))) for c in shard.candidates]
         zero = takes_zero(given.profile)
         shard.seeds = status_seeds(given.statuses, lanes, given.starts_ms, zero)
-    given.facts.generated = _generated(shard, given.pods)
+    given.facts.generated = [
+        c.key
+        for c, theirs in zip(shard.candidates, shard.pods, strict=True)
+        if given.pods.generated[theirs].any()
+    ]
     return shard
 
 
-class ShardBuilder:
-    """Collects the lanes of a shard; `build` returns the arrays.
+class _Packing:
+    """Lanes of a shard: their rows of `_TABLES`, and how many rows of other tables each has.
 
-    A lane's dictionary says where its parts of the tables begin and end: the fields of LANE and
-    LANE_SOURCE.
+    Where a lane's rows begin and end follows from these lengths once all lanes are there.
     """
 
-    def __init__(
-        self, given: ShardInput, rows_per_block: int | None = None, windows: int = 1
-    ) -> None:
-        """Take what all lanes share; `rows_per_block` 0 makes room for all of a lane's rows."""
-        self.given = given
-        self.windows = windows
-        self.rows_per_block = ROWS_PER_BLOCK if rows_per_block is None else rows_per_block
+    def __init__(self, given: ShardInput, windows: int) -> None:
+        self.given, self.windows = given, windows
         self.kept: list[Candidate] = []
-        self.pod_numbers: list[list[int]] = []
         self.lanes: list[dict[str, int]] = []
-        # Each lane's streams, with the metric that each is of, and where their samples come from.
-        self.of_lanes: list[list[tuple[StreamKey, MetricSpec]]] = []
+        self.pods: list[list[int]] = []
+        self.tables: dict[str, list[Any]] = {n: [np.zeros(0, t)] for n, t in _TABLES.items()}
+        # Each lane's streams, with the metric that each is of; of each stream where the requests
+        # of its pods begin, and whether it is a total.
+        self.streams: list[list[tuple[StreamKey, MetricSpec]]] = []
+        self.of_streams: list[tuple[int, bool]] = []
         self.tracks = TrackList()
-        self.tables = {name: Growing(dtype) for name, dtype in _TABLES.items()}
+        self.tracks_until: list[int] = []
+        self.requests: list[Requests] = []
         self._blocks: dict[tuple[str, str], int] = {}
         self.spec_rows = [
             SpecRows(period.flags, given.profile, given.whole) for period in given.flags
         ]
-        self.recommendation_slots: list[int] = []
-        self.event_slots: list[int] = []
+        self.clock_ms: list[I64] = [np.zeros(0, np.int64)]
         self._clocks: dict[Clock, tuple[int, I64]] = {}
         self._slots: dict[tuple[int, int, int], int] = {}
+        self._begun = _begun(given)
 
-    def add(
-        self, candidate: Candidate, series: Sequence[tuple[str, ...]], only: I64 | None = None
-    ) -> None:
-        """Add a lane, unless it has no tick; `series` are the external metrics' series.
-
-        `only`: the instants at which it is decided; None: all that it has.
-        """
+    def add(self, candidate: Candidate, rows_per_block: int, only: I64 | None) -> None:
+        """Add a lane, unless it has no tick; `only`: the instants at which it is decided."""
         given = self.given
-        clock, now_ms = self._instants(candidate, only)
+        first_clock, now_ms = self._instants(candidate, only)
         if not now_ms.size:
             return
-        lane = {"first_clock": clock, "last_clock": clock + now_ms.size}
-        lane["first_start"], lane["last_start"] = 0, given.starts_ms.size
         anew_ms = now_ms[:0]
         if candidate.cluster in given.clocks.passes:
             anew_ms = begun_anew(candidate, now_ms, given.starts_ms)
-        self._reserve(lane, "tick", now_ms.size)
-        metrics = _metrics_of_streams(candidate)
-        self._add_specs(candidate, [*metrics], lives(candidate.periods, now_ms, anew_ms), lane)
-        self._add_scale(candidate, now_ms, anew_ms, lane)
-        pods = self._add_pods(candidate, lane)
-        self._add_streams(candidate, metrics, pods, series, lane)
-        self._add_memory(candidate, clock, now_ms, lane)
-        self._add(lane, "ambiguous", given.ambiguous.get(candidate.key, records_from(AMBIGUOUS, 0)))
+        # The metric that each stream of the lane is of: the first spec's that has it.
+        metrics: dict[StreamKey, MetricSpec] = {}
+        for period in candidate.periods:
+            for metric, key in zip(period.spec.metrics, stream_keys(period.spec), strict=True):
+                metrics.setdefault(key, metric)
+        scale, target, pods = given.scales[candidate.target], candidate.target, given.pods
+        numbers, member = matched_pods(pods, target[1], target[3], scale.selectors)
         fetches = given.fetches.get(candidate.key, records_from(FETCH, 0))
-        self._add(lane, "fetch", fetches)
-        lane["answers"] = int(fetches.metric.max()) + 1 if fetches.size else 0
-        self._reserve(lane, "answer", lane["answers"])
+        rows: dict[str, Any] = {
+            "period": self._periods(
+                candidate, [*metrics], lives(candidate.periods, now_ms, anew_ms)
+            ),
+            "scale": self._scale_rows(scale),
+            "change": self._changes(candidate, scale, now_ms, anew_ms),
+            "selector": records(SELECTOR, [self._selector(text) for text in scale.selectors]),
+            "member": member.reshape(-1).astype(np.int8),
+            "pod": records_from(
+                LANE_POD,
+                numbers.size,
+                created_ms=pods.created_ms[numbers],
+                gone_ms=pods.gone_ms[numbers],
+                first_state=pods.state_first[numbers],
+                last_state=pods.state_first[numbers + 1],
+            ),
+            "ambiguous": given.ambiguous.get(candidate.key, records_from(AMBIGUOUS, 0)),
+            "fetch": fetches,
+        }
+        for name, part in rows.items():
+            self.tables[name].append(part)
+        self.pods.append(numbers.tolist())
+        first_track, first_value = len(self.tracks), 0
+        for key, metric in metrics.items():
+            before = len(self.tracks)
+            is_total = self._add_stream(candidate, key, metric)
+            first_value += is_total * now_ms.size * (len(self.tracks) - before)
+        capacity = max(rows_per_block or now_ms.size * max(numbers.size, 1), numbers.size)
+        recorded = rows["change"].size + 1
+        longest, policy_ms = self._windows(candidate)
+
+        def slots(window_ms: int) -> int:
+            key = (first_clock, now_ms.size, window_ms)
+            if key not in self._slots:
+                self._slots[key] = slots_needed(now_ms, window_ms)
+            return self._slots[key]
+
+        lengths = {name: len(part) for name, part in rows.items()} | {
+            "tick": now_ms.size,
+            "stream": len(metrics),
+            "track": len(self.tracks) - first_track,
+            "row": capacity,
+            "sample": capacity * len(metrics),
+            "value": first_value,
+            "answer": int(fetches.metric.max()) + 1 if fetches.size else 0,
+            "stream_answer": now_ms.size * len(metrics),
+            "recommendation": slots(longest * self.windows),
+            "event": recorded if given.recorded else slots(policy_ms),
+        }
+        self.lanes.append(lengths | {"first_clock": first_clock})
         self.kept.append(candidate)
-        self.pod_numbers.append(pods)
-        self.lanes.append(lane)
-
-    def _add(self, lane: dict[str, int], name: str, rows: Any) -> None:
-        """Add a lane's rows of a table."""
-        lane[f"first_{name}"], lane[f"last_{name}"] = self.tables[name].add(rows)
-
-    def _reserve(self, lane: dict[str, int], name: str, length: int) -> None:
-        """Make room for a lane's rows of a table."""
-        lane[f"first_{name}"], lane[f"last_{name}"] = self.tables[name].reserve(length)
+        self.streams.append(list(metrics.items()))
 
     def _instants(self, candidate: Candidate, only: I64 | None) -> tuple[int, I64]:
-        """Return where a lane's instants begin in the clock, and they themselves."""
-        clocks, table = self.given.clocks, self.tables["clock"]
+        """Return where a lane's instants begin among those of all clocks, and they themselves."""
+        clocks = self.given.clocks
         clock = clocks.of(candidate.key)
-        if only is not None:
-            first, instants = table.add(only)[0], only
-        else:
-            if clock not in self._clocks:
-                instants = clocks.instants(clock)
-                self._clocks[clock] = (table.add(instants)[0], instants)
-            first, instants = self._clocks[clock]
+        known = None if only is not None else self._clocks.get(clock)
+        if known is None:
+            instants = clocks.instants(clock) if only is None else only
+            known = sum(part.size for part in self.clock_ms), instants
+            self.clock_ms.append(instants)
+            if only is None:
+                self._clocks[clock] = known
+        first, instants = known
         at = np.flatnonzero(candidate.spec_of(instants) >= 0)
         if not at.size:
             return first, instants[:0]
         return first + int(at[0]), instants[at[0] : at[-1] + 1]
 
-    def _add_specs(
-        self,
-        candidate: Candidate,
-        keys: Sequence[StreamKey],
-        objects: Sequence[int],
-        lane: dict[str, int],
-    ) -> None:
-        first = self.tables["stream"].size
+    def _periods(
+        self, candidate: Candidate, keys: Sequence[StreamKey], objects: Sequence[int]
+    ) -> Any:
         for rows in self.spec_rows:
-            numbers = [rows.add(p.spec, first, keys) for p in candidate.periods]
-        periods = [
-            (p.from_ms, p.to_ms, n, life)
-            for p, n, life in zip(candidate.periods, numbers, objects, strict=True)
-        ]
-        self._add(lane, "period", records(PERIOD, periods))
+            numbers = [rows.add(p.spec, len(self.of_streams), keys) for p in candidate.periods]
+        periods = zip(candidate.periods, numbers, objects, strict=True)
+        return records(PERIOD, [(p.from_ms, p.to_ms, n, life) for p, n, life in periods])
 
-    def _add_scale(
-        self, candidate: Candidate, now_ms: I64, anew_ms: I64, lane: dict[str, int]
-    ) -> None:
-        scale = self.given.scales[candidate.target]
+    def _scale_rows(self, scale: ScaleColumns) -> Any:
         texts = np.array([self.given.texts.number(text) for text in scale.errors], np.int64)
-        rows = records_from(
+        return records_from(
             SCALE_ROW,
             scale.ts_ms.size,
             ts_ms=scale.ts_ms,
@@ -225,52 +242,23 @@ class ShardBuilder:
             code=scale.codes(),
             text=texts[scale.error],
         )
-        self._add(lane, "scale", rows)
+
+    def _changes(self, candidate: Candidate, scale: ScaleColumns, now_ms: I64, anew_ms: I64) -> Any:
         # The controller has just started at the first tick and knows of no change before it.
-        changed = scale.resized(self._begun(candidate.cluster))
+        changed = scale.resized(self._begun)
         changed = changed[scale.ts_ms[changed] >= now_ms[0]]
         # A loop that decides an HPA anew knows of no change before that either.
         ticks_ms = now_ms[candidate.spec_of(now_ms) >= 0]
         after = np.searchsorted(ticks_ms, scale.ts_ms[changed], side="right")
         next_ms = ticks_ms[np.minimum(after, ticks_ms.size - 1)]
         changed = changed[(after == ticks_ms.size) | ~np.isin(next_ms, anew_ms)]
-        changes = records_from(
+        return records_from(
             CHANGE,
             changed.size,
             ts_ms=scale.ts_ms[changed],
             before=scale.replicas[changed - 1],
             after=scale.replicas[changed],
         )
-        self._add(lane, "change", changes)
-
-    def _begun(self, cluster: str) -> list[tuple[int, int]]:
-        """Return of each loop that began when the one before last looked, and its first pass."""
-        passes = self.given.clocks.passes.get(cluster)
-        if passes is None:
-            return []
-        starts = [int(ms) for ms in self.given.starts_ms]
-        before = np.searchsorted(passes, starts) - 1
-        ends = [int(passes[k]) if k >= 0 else ALWAYS_MS for k in before.tolist()]
-        return list(zip(ends, starts, strict=True))
-
-    def _add_pods(self, candidate: Candidate, lane: dict[str, int]) -> list[int]:
-        """Add the pods that the scale's selectors match; return their numbers in the shard."""
-        pods, target = self.given.pods, candidate.target
-        selectors = self.given.scales[target].selectors
-        numbers, member = matched_pods(pods, target[1], target[3], selectors)
-        lane["selectors"] = len(selectors)
-        self._add(lane, "selector", records(SELECTOR, [self._selector(text) for text in selectors]))
-        self._add(lane, "member", member.reshape(-1))
-        rows = records_from(
-            LANE_POD,
-            numbers.size,
-            created_ms=pods.created_ms[numbers],
-            gone_ms=pods.gone_ms[numbers],
-            first_state=pods.state_first[numbers],
-            last_state=pods.state_first[numbers + 1],
-        )
-        self._add(lane, "pod", rows)
-        return [int(p) for p in numbers]
 
     def _selector(self, text: str | None) -> tuple[int, int]:
         """Return what a selector comes to, and the text of its error."""
@@ -280,127 +268,127 @@ class ShardBuilder:
             return codes.SELECTOR_INVALID, self.given.texts.number(str(error))
         return selector_code(text), NO_TEXT
 
-    def _add_memory(
-        self, candidate: Candidate, clock: int, now_ms: I64, lane: dict[str, int]
-    ) -> None:
-        """Size the lane's lists by the longest windows of its specs under any flags."""
+    def _windows(self, candidate: Candidate) -> tuple[int, int]:
+        """Return the longest window and the longest period of a policy, ms, under any flags."""
         windows, periods = [0], [0]
         for flags, rows in zip(self.given.flags, self.spec_rows, strict=True):
-            specs = rows.specs[-len(candidate.periods) :]
-            windows += [int(max(spec[3], spec[4])) for spec in specs]
             windows.append(flags.flags.downscale_stabilization_ms)
-            for spec in specs:
+            for spec in rows.specs[-len(candidate.periods) :]:
+                windows.append(int(max(spec[3], spec[4])))
                 periods += [p[2] for p in rows.policies[int(spec[8]) : int(spec[10])]]
+        return max(windows), max(periods)
 
-        def slots(window_ms: int) -> int:
-            key = (clock, now_ms.size, window_ms)
-            if key not in self._slots:
-                self._slots[key] = slots_needed(now_ms, window_ms)
-            return self._slots[key]
+    def _add_stream(self, candidate: Candidate, key: StreamKey, metric: MetricSpec) -> bool:
+        """Add a stream of the lane whose pods were added last; say if it is a total."""
+        given, pods = self.given, self.pods[-1]
+        is_total, first_track = metric.type in ("Object", "External"), len(self.tracks)
+        series = given.series.get(candidate.namespace, ())
+        _add_tracks(self.tracks, candidate, key, metric, pods, series)
+        if key.container and not given.profile.container_may_lack:
+            # What old versions say of a sample that lacks a metric's container.
+            for j, p in enumerate(pods):
+                name = str(given.pods.names[p])
+                text = lacking_container(key.container, candidate.namespace, name)
+                self.tracks.texts[first_track + j] = given.texts.number(text)
+        # Requests of all states for a resource: equal ones are shared.
+        resource = "" if is_total else key.resource
+        asked = (resource, key.container if resource else "")
+        if asked not in self._blocks:
+            texts = given.texts if given.whole else None
+            self._blocks[asked] = len(self.requests) * given.pods.state_ms.size
+            self.requests.append(given.pods.requests(*asked, request_rules(given.profile), texts))
+        self.of_streams.append((self._blocks[asked], is_total))
+        self.tracks_until.append(len(self.tracks))
+        return is_total
 
-        self.recommendation_slots.append(slots(max(windows) * self.windows))
-        recorded = lane["last_change"] - lane["first_change"] + 1
-        self.event_slots.append(recorded if self.given.recorded else slots(max(periods)))
-
-    def _add_streams(
-        self,
-        candidate: Candidate,
-        metrics: Mapping[StreamKey, MetricSpec],
-        pods: list[int],
-        series: Sequence[tuple[str, ...]],
-        lane: dict[str, int],
-    ) -> None:
-        """Add a lane's streams with their tracks, and room for their rows, samples and answers.
-
-        `pods` are numbers in the shard, `series` the external metrics' series.
-        """
-        tables, ticks = self.tables, lane["last_tick"] - lane["first_tick"]
-        capacity = max(self.rows_per_block or ticks * max(len(pods), 1), len(pods))
-        self._reserve(lane, "row", capacity)
-        lane["row_capacity"] = capacity
-        lane["first_sample"], lane["first_value"] = tables["sample"].size, tables["value"].size
-        lane["first_track"], lane["first_stream"] = len(self.tracks), tables["stream"].size
-        for key, metric in metrics.items():
-            first_track = len(self.tracks)
-            is_total = metric.type in ("Object", "External")
-            _add_tracks(self.tracks, candidate, key, metric, pods, series)
-            self._add_track_texts(candidate.namespace, key.container, pods, first_track)
-            tables["stream_source"].add(
-                records(STREAM_SOURCE, [(is_total, first_track, len(self.tracks))])
-            )
-            sample, _ = tables["sample"].reserve(capacity)
-            answer, _ = tables["stream_answer"].reserve(ticks)
-            if is_total:
-                tables["value"].reserve(ticks * (len(self.tracks) - first_track))
-            block = self._request_block("" if is_total else key.resource, key.container)
-            offsets = (sample - lane["first_row"], block, answer - lane["first_tick"])
-            tables["stream"].add(records(STREAM, [offsets]))
-        lane["last_stream"], lane["last_track"] = tables["stream"].size, len(self.tracks)
-        self.of_lanes.append(list(metrics.items()))
-
-    def _add_track_texts(
-        self, namespace: str, container: str, pods: Sequence[int], first_track: int
-    ) -> None:
-        """Word what old versions say of a sample that lacks a metric's container."""
-        if self.given.profile.container_may_lack or not container:
-            return
-        for j, p in enumerate(pods):
-            text = lacking_container(container, namespace, str(self.given.pods.names[p]))
-            self.tracks.texts[first_track + j] = self.given.texts.number(text)
-
-    def _request_block(self, resource: str, container: str) -> int:
-        """Return where the requests of all states for a resource begin; equal ones are shared."""
-        key = (resource, container if resource else "")
-        if key not in self._blocks:
-            rules = request_rules(self.given.profile)
-            texts = self.given.texts if self.given.whole else None
-            rows = self.given.pods.requests(*key, rules, texts)
-            self._blocks[key] = self.tables["request"].add(rows)[0]
-        return self._blocks[key]
-
-    def build(self, arena: Arena) -> Shard:
+    def shard(self, arena: Arena) -> Shard:
         """Return the arrays of all lanes added, the large ones in the arena."""
-        given, tables = self.given, self.tables
-        epochs = [self._epoch(k) for k in range(len(given.flags))]
-        own = self._epoch(0)  # (into which later flags are written)
+        given, pods = self.given, self.given.pods
+        place, length = self._places()
+        tables = {name: _joined(parts) for name, parts in self.tables.items()}
+        epochs = [self._epoch(k, place) for k in range(len(given.flags))]
+        own = self._epoch(0, place)  # (into which later flags are written)
         _, policies, metrics = self.spec_rows[0].tables()
-        samples = tables["sample"].size
+        streams = np.repeat(np.arange(len(self.lanes)), length["stream"])
+        block, is_total = np.array([*self.of_streams, (0, 0)], np.int64).T[:, :-1]
+        ends = np.array([0, *self.tracks_until], np.int64)
+        ticks = length["tick"][streams]
+        nth = np.arange(streams.size) - place["first_stream"][streams]
         fleet = Fleet(
             lanes=own.lanes,
             specs=own.specs,
             policies=policies,
             metrics=metrics,
-            streams=tables["stream"].table(),
-            ticks=tables["tick"].room(arena, "ticks"),
-            row_state=tables["row"].room(arena, "row_state"),
+            streams=records_from(
+                STREAM,
+                streams.size,
+                sample_offset=place["first_sample"][streams]
+                + nth * length["row"][streams]
+                - place["first_row"][streams],
+                request_offset=block,
+                answer_offset=np.cumsum(ticks) - ticks - place["first_tick"][streams],
+            ),
+            ticks=arena.take("ticks", length["tick"].sum(), TICK),
+            row_state=arena.take("row_state", length["row"].sum(), np.int32),
             row_weight=np.zeros(0, np.int64),
-            states=given.pods.states,
-            present=arena.take("present", samples, np.int8),
-            value_milli=tables["sample"].room(arena, "value_milli"),
-            timing=arena.take("timing", samples, TIMING),
-            requests=tables["request"].table(),
-            answers=tables["stream_answer"].room(arena, "answers"),
-            values_milli=tables["value"].room(arena, "values_milli"),
-            changes=tables["change"].table(),
+            states=pods.states,
+            present=arena.take("present", length["sample"].sum(), np.int8),
+            value_milli=arena.take("value_milli", length["sample"].sum(), np.int64),
+            timing=arena.take("timing", length["sample"].sum(), TIMING),
+            requests=_joined([records_from(REQUEST, 0), *self.requests]),
+            answers=arena.take("answers", length["stream_answer"].sum(), ANSWER),
+            values_milli=arena.take("values_milli", length["value"].sum(), np.int64),
+            changes=tables["change"],
             metric_words=self.spec_rows[0].words(),
+        )
+        sources = records_from(LANE_SOURCE, len(self.lanes))
+        _set_places(sources, place)
+        tracks = self.tracks.table()
+        observations = Observations(
+            lanes=sources,
+            clock_ms=_joined(self.clock_ms),
+            periods=tables["period"],
+            scales=tables["scale"],
+            starts_ms=given.starts_ms,
+            selectors=tables["selector"],
+            member=tables["member"],
+            pods=tables["pod"],
+            state_ms=pods.state_ms,
+            ambiguous=tables["ambiguous"],
+            fetches=tables["fetch"],
+            streams=records_from(
+                STREAM_SOURCE,
+                streams.size,
+                is_total=is_total,
+                first_track=ends[:-1],
+                last_track=ends[1:],
+            ),
+            tracks=tracks,
+            steps=empty_steps(0),
+            old_steps=empty_steps(0),
+            parameters=np.array([given.delay_ms, given.max_age_ms], np.int64),
+            cursors=new_cursors(place["first_tick"], place["first_value"]),
+            state_cursor=tables["pod"].first_state.astype(np.int64),
+            step_cursor=np.full(tracks.size, -1, np.int64),
+            answers=np.zeros((length["answer"].sum(), 2), np.int64),
+            in_view=np.zeros(tables["pod"].size, np.int64),
+            seen=np.zeros((streams.size, 2), np.int64),
         )
         return Shard(
             asked=given.candidates,
             candidates=self.kept,
-            streams=self.of_lanes,
+            streams=self.streams,
             fleet=fleet,
-            observations=self._observations(fleet.lanes),
-            memory=make_sized_memory(
-                np.array(self.recommendation_slots, np.int64), np.array(self.event_slots, np.int64)
-            ),
+            observations=observations,
+            memory=make_sized_memory(length["recommendation"], length["event"]),
             results=Results(
                 arena.take("decisions", fleet.ticks.size, DECISION),
                 arena.take("metric_decisions", fleet.answers.size, METRIC_DECISION),
                 arena.take("details", fleet.answers.size * given.whole, DETAIL),
             ),
             tracks=self.tracks,
-            numbers=given.pods.numbers,
-            pods=self.pod_numbers,
+            numbers=pods.numbers,
+            pods=self.pods,
             epochs=epochs,
             arena=arena,
             profile=given.profile,
@@ -409,56 +397,47 @@ class ShardBuilder:
             status_memory=make_status_memory(fleet),
         )
 
-    def _epoch(self, k: int) -> Epoch:
+    def _places(self) -> tuple[dict[str, Any], dict[str, I64]]:
+        """Return where each lane's rows of the tables begin and end, and how many there are."""
+        length = {
+            name: np.array([lane[name] for lane in self.lanes], np.int64) for name in _COUNTED
+        }
+        place: dict[str, Any] = {"first_start": 0, "last_start": self.given.starts_ms.size}
+        place["first_clock"] = length.pop("first_clock")
+        place["last_clock"] = place["first_clock"] + length["tick"]
+        for name, rows in length.items():
+            last = np.cumsum(rows)
+            place |= {f"first_{name}": last - rows, f"last_{name}": last}
+        place |= {"row_capacity": length["row"], "selectors": length["selector"]}
+        return place | {"answers": length["answer"]}, length
+
+    def _epoch(self, k: int, place: Mapping[str, Any]) -> Epoch:
         period = self.given.flags[k]
         lanes = pack_lanes(len(self.lanes), period.flags, self.given.profile)
-        self._set_places(lanes)
+        _set_places(lanes, place)
         return Epoch(period.from_ms, self.spec_rows[k].tables()[0], lanes)
 
-    def _set_places(self, table: Any) -> None:
-        """Write where the lanes' parts of the tables begin and end, as far as a table has it."""
-        for name in {*table.dtype.names} & {*(self.lanes[0] if self.lanes else ())}:
-            table[name] = [lane[name] for lane in self.lanes]
 
-    def _observations(self, lanes: Lanes) -> Observations:
-        given, tables = self.given, self.tables
-        sources = records_from(LANE_SOURCE, len(self.lanes))
-        self._set_places(sources)
-        tracks, pods = self.tracks.table(), tables["pod"].table()
-        return Observations(
-            lanes=sources,
-            clock_ms=tables["clock"].table(),
-            periods=tables["period"].table(),
-            scales=tables["scale"].table(),
-            starts_ms=given.starts_ms,
-            selectors=tables["selector"].table(),
-            member=tables["member"].table(),
-            pods=pods,
-            state_ms=given.pods.state_ms,
-            ambiguous=tables["ambiguous"].table(),
-            fetches=tables["fetch"].table(),
-            streams=tables["stream_source"].table(),
-            tracks=tracks,
-            steps=empty_steps(0),
-            old_steps=empty_steps(0),
-            parameters=np.array([given.delay_ms, given.max_age_ms], np.int64),
-            cursors=new_cursors(
-                lanes.first_tick.astype(np.int64), sources.first_value.astype(np.int64)
-            ),
-            state_cursor=pods.first_state.astype(np.int64),
-            step_cursor=np.full(tracks.size, -1, np.int64),
-            answers=np.zeros((tables["answer"].size, 2), np.int64),
-            in_view=np.zeros(pods.size, np.int64),
-            seen=np.zeros((tables["stream"].size, 2), np.int64),
-        )
+def _set_places(table: Any, place: Mapping[str, Any]) -> None:
+    """Write where the lanes' rows begin and end, as far as a table has it."""
+    for name in {*table.dtype.names} & {*place}:
+        table[name] = place[name]
 
 
-def _generated(shard: Shard, pods: PodColumns) -> list[HpaKey]:
-    return [
-        c.key
-        for c, theirs in zip(shard.candidates, shard.pods, strict=True)
-        if pods.generated[theirs].any()
-    ]
+def _joined(parts: Sequence[Any]) -> Any:
+    joined = np.concatenate(parts)
+    return joined.view(np.recarray) if joined.dtype.names else joined
+
+
+def _begun(given: ShardInput) -> list[tuple[int, int]]:
+    """Return of each loop that began when the one before last looked, and its first pass."""
+    passes = given.clocks.passes.get(given.facts.cluster)
+    if passes is None:
+        return []
+    starts = [int(ms) for ms in given.starts_ms]
+    before = np.searchsorted(passes, starts) - 1
+    ends = [int(passes[k]) if k >= 0 else ALWAYS_MS for k in before.tolist()]
+    return list(zip(ends, starts, strict=True))
 
 
 def _add_tracks(
@@ -502,12 +481,3 @@ def _print_selector(selector: LabelSelector | None) -> str:
         return str(selector_from_object(selector))
     except ValueError:
         return "!"
-
-
-def _metrics_of_streams(candidate: Candidate) -> dict[StreamKey, MetricSpec]:
-    """Return the metric that each stream of a lane is of: the first spec's that has it."""
-    found: dict[StreamKey, MetricSpec] = {}
-    for period in candidate.periods:
-        for metric, key in zip(period.spec.metrics, stream_keys(period.spec), strict=True):
-            found.setdefault(key, metric)
-    return found

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -105,20 +106,14 @@ def read_shard(
     wanted = sorted({p for part in places for p in part}, key=lambda p: (p[0], p[1] or ""))
     facts, profile, texts = ShardFacts(cluster), plan.profile_of(cluster), Texts()
     pods = _read_pods(plan, cluster, wanted, facts)
-    rivals = _rivals_of(plan, candidates) if profile.ambiguity_checked else []
-    scales = _read_scales(plan, cluster, [*candidates, *(r for part in rivals for r in part)])
-    crowds: dict[HpaKey, Crowd] = {}
+    known = plan.rivals if profile.ambiguity_checked else {}
+    groups = {c.key: known[c.key] for c in candidates if c.key in known}
+    everyone = [*candidates, *chain.from_iterable(groups.values())]
+    targets = {part.target for c in everyone for part in c.of_targets}
+    places_of = {(namespace, name) for _, namespace, _, name in targets}
+    scales = scale_columns(plan.history.select("scales", cluster, places_of))
     starts_ms = canonical(plan.starts_ms.get(cluster, np.zeros(0, np.int64)))
-    chosen = {c.key for c in candidates}
-    for group in rivals:
-        found, pairs = ambiguous_instants(
-            group, sorted(chosen), plan.clocks, pods, scales, starts_ms
-        )
-        # Groups overlap: each HPA has one with all of its rivals, and others with some of them.
-        whole = {key for key in found if _same(plan.rivals.get(key, ()), group)}
-        own = {key: crowd for key, crowd in found.items() if key in whole}
-        crowds |= {key: crowd for key, crowd in found.items() if key not in crowds} | own
-        facts.pairs += pairs
+    crowds, facts.pairs = ambiguous_instants(groups, plan.clocks, pods, scales, starts_ms)
     statuses = None
     if cluster in plan.clocks.passes:
         names = [(c.namespace, c.name) for c in candidates]
@@ -138,7 +133,7 @@ def read_shard(
         max_age_ms=plan.settled.max_age_of(cluster),
         recorded=plan.settled.events == "recorded",
         texts=texts,
-        series=_external_series(plan, cluster, candidates),
+        series=plan.external_series.get(cluster, {}),
         statuses=statuses,
         whole=plan.whole,
     )
@@ -163,29 +158,7 @@ def _read_pods(
     return pods
 
 
-def _rivals_of(plan: ReplayPlan, candidates: Sequence[Candidate]) -> list[tuple[Candidate, ...]]:
-    """Return the groups of HPAs that may share pods, each once."""
-    keys = [c.key for c in candidates]
-    groups = [plan.rivals[key] for key in keys if key in plan.rivals]
-    return list({tuple(id(rival) for rival in group): group for group in groups}.values())
-
-
-def _same(group: Sequence[Candidate], other: Sequence[Candidate]) -> bool:
-    """Say whether two groups are of the same HPAs."""
-    return [id(rival) for rival in group] == [id(rival) for rival in other]
-
-
-def _read_scales(
-    plan: ReplayPlan, cluster: str, candidates: Sequence[Candidate]
-) -> dict[ScaleKey, ScaleColumns]:
-    targets = {part.target for c in candidates for part in c.of_targets}
-    places = {(target[1], target[3]) for target in targets}
-    frame = plan.history.select("scales", cluster, places)
-    return scale_columns(frame)
-
-
 def _ambiguous(crowd: Crowd, profile: Profile, texts: Texts) -> Ambiguities:
-    """Return the AMBIGUOUS records of an HPA."""
     numbers = [
         texts.number(ambiguous_selector(selector, names, profile))
         for selector, names in crowd.groups
@@ -229,24 +202,6 @@ def _metrics_of(candidate: Candidate, rows: pl.DataFrame) -> I64:
     return np.where(found < longest, found, -1)
 
 
-def _external_series(
-    plan: ReplayPlan, cluster: str, candidates: Sequence[Candidate]
-) -> dict[str, list[tuple[str, ...]]]:
-    """Return by namespace the (namespace, metric, selector, series) of external metrics, sorted."""
-    wanted = {c.namespace for c in candidates if _has_external(c)}
-    found: dict[str, list[tuple[str, ...]]] = {}
-    if not wanted:
-        return found
-    for owner in plan.external_series.get(cluster, ()):
-        if owner[0] in wanted:
-            found.setdefault(owner[0], []).append(owner)
-    return found
-
-
-def _has_external(candidate: Candidate) -> bool:
-    return any(m.type == "External" for p in candidate.periods for m in p.spec.metrics)
-
-
 class SampleReader:
     """Reads a shard's samples, a run of days at a time."""
 
@@ -261,7 +216,7 @@ class SampleReader:
         self.numbers = shard.numbers
         self.view = SampleView(plan.lenses, cluster)
         self.tables = self._tables()
-        self.runs = _runs(self._rows())
+        self.runs = self._runs()
 
     def _tables(self) -> dict[str, list[Place]]:
         """Return the metric tables that tracks look at, with the places to read."""
@@ -279,8 +234,8 @@ class SampleReader:
                     found[table].append(place)
         return found
 
-    def _rows(self) -> Counter[date]:
-        """Return how many samples there are on each UTC day that ticks may see."""
+    def _runs(self) -> list[Days]:
+        """Return first and last UTC day of each reading: as many as have STEP_ROWS samples."""
         rows: Counter[date] = Counter()
         for table, places in self.tables.items():
             sizes = self.plan.days_of(table, self.cluster)
@@ -289,7 +244,15 @@ class SampleReader:
         # Samples seen later than the last tick are not used; a fetch may come before the
         # sample's own time, by a clock that is wrong, but not by days.
         last = _EPOCH + timedelta(milliseconds=self.plan.clocks.to_ms + DAY_MS)
-        return Counter({day: count for day, count in rows.items() if day <= last})
+        runs, total = list[Days](), 0
+        for day in sorted(day for day in rows if day <= last):
+            total += rows[day]
+            if runs and total <= planning.STEP_ROWS:
+                runs[-1] = (runs[-1][0], day)
+            else:
+                runs.append((day, day))
+                total = rows[day]
+        return runs
 
     def load(self, run: Days, arena: Arena) -> Load:
         """Return the samples of a run of UTC days; the arena keeps what lies in pieces."""
@@ -304,7 +267,6 @@ class SampleReader:
         return load_rows(self.tracks, self.numbers, usage, frames, arena)
 
     def _read(self, table: str, run: Days, columns: list[str] | None) -> pl.DataFrame:
-        """Return a table's samples of a run of days, as the cluster's lenses show them."""
         day, last = run
         # What a mean is of may have been recorded the day before.
         frame = self.plan.history.select(
@@ -325,20 +287,6 @@ class SampleReader:
         if table == "pod_custom_metrics":
             return ["uid", "metric", "selector", "ts", "window_ms", "value_milli", "fetched_at"]
         return self.tracks.usage_columns() if table == "pod_metrics" else None
-
-
-def _runs(rows: Counter[date]) -> list[Days]:
-    """Return first and last UTC day of each reading: as many days as have STEP_ROWS samples."""
-    runs: list[Days] = []
-    total = 0
-    for day in sorted(rows):
-        total += rows[day]
-        if runs and total <= planning.STEP_ROWS:
-            runs[-1] = (runs[-1][0], day)
-        else:
-            runs.append((day, day))
-            total = rows[day]
-    return runs
 
 
 # ---- samples as lenses show them ----------------------------------------------------------------

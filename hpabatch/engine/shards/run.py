@@ -169,7 +169,6 @@ def _seed(shard: Shard, seeds: Sequence[Seed]) -> None:
 
 
 def _set_flags(shard: Shard, from_ms: int) -> None:
-    """Put the flags in force at a time into the lanes and specs."""
     if len(shard.epochs) < 2:
         return
     epoch = [e for k, e in enumerate(shard.epochs) if k == 0 or e.from_ms <= from_ms][-1]

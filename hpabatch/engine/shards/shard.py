@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -164,32 +163,3 @@ def status_at(shard: Shard, h: int, t: int) -> HPAStatus:
     now_ms = int(shard.fleet.ticks.now_ms[t])
     known = [status for at_ms, status in shard.status_before.get(h, ()) if at_ms <= now_ms]
     return known[-1] if known else HPAStatus()
-
-
-class Growing:
-    """A table that grows by arrays of one type; positions are counted through."""
-
-    def __init__(self, dtype: Any) -> None:
-        """Begin empty."""
-        self.dtype = np.dtype(dtype)
-        self._parts: list[Any] = []
-        self.size = 0
-
-    def add(self, rows: Any) -> tuple[int, int]:
-        """Put rows behind those before; return where they begin and end."""
-        self._parts.append(np.asarray(rows, self.dtype))
-        return self.reserve(len(rows))
-
-    def reserve(self, length: int) -> tuple[int, int]:
-        """Count so many rows; return where they begin and end."""
-        first, self.size = self.size, self.size + length
-        return first, self.size
-
-    def table(self) -> Any:
-        """Return all added rows as one array."""
-        joined = np.concatenate([np.zeros(0, self.dtype), *self._parts])
-        return joined.view(np.recarray) if self.dtype.names else joined
-
-    def room(self, arena: Arena, name: str) -> Any:
-        """Return as many rows as were counted, contents undefined."""
-        return arena.take(name, self.size, self.dtype)
