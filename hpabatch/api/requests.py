@@ -22,12 +22,14 @@ from hpabatch.inputs.request import ValidateRequest
 from hpabatch.live.loop.request import LiveRequest, RecordRequest
 from hpabatch.model.objects.autoscale import AutoscaleRequest
 from hpabatch.model.options import Request
+from hpabatch.report.page.request import ReportRequest
 from hpabatch.report.pictures.request import PlotRequest
 
 REQUESTS: Final[Mapping[str, type[Request]]] = {
     "import table": TableRequest,
     "import prometheus": PrometheusRequest,
     "replay": ReplayToRequest,
+    "report": ReportRequest,
     "explain": ExplainRequest,
     "get": GetRequest,
     "describe": DescribeRequest,

@@ -29,7 +29,10 @@ _REMEDY = "name another place, or let this user have this one"
 _COMMANDS = {
     "get_in": ("prometheus", "table"),
     "live": ("live", "record"),
-    "look": ("analyze", "compare", "describe", "explain", "get", "replay", "validate"),
+    "look": (
+        *("analyze", "compare", "describe", "explain", "get"),
+        *("replay", "report", "validate"),
+    ),
     "look_after": ("history",),
     "what_if": (
         *("advise", "autoscale", "fidelity", "fit", "plan"),

@@ -34,6 +34,7 @@ COMMANDS = (
     "compare",
     "explain",
     "replay",
+    "report",
     "sweep",
     "recommend",
     "fit",
