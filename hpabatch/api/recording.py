@@ -88,6 +88,7 @@ class Recording:
     replay = of_history(replays.replay, ReplayRequest, "names")
     replay_to = of_history(replays.replay_to, ReplayToRequest, "names")
     report = of_history(replays.report, ReportRequest, "names")
+    findings = of_history(replays.findings, ReplayRequest, "names")
     observations = of_history(replays.observations, ReplayRequest, "names")
     explain = of_history(statuses.explain, ExplainRequest, "name")
     get = of_history(statuses.get, GetRequest, "names")

@@ -16,6 +16,7 @@ from hpabatch.history.base import History
 from hpabatch.jobs.publish import Destination, is_result_folder
 from hpabatch.jobs.replay import ReplayDone, ReplayJob, plan_of, replay_to_disk
 from hpabatch.model.objects.hpa import HPA
+from hpabatch.report.findings import Findings, findings_in
 from hpabatch.report.page.request import ReportRequest
 from hpabatch.report.page.result import FleetReport, report_of
 from hpabatch.report.replay import Replay
@@ -69,6 +70,15 @@ def report(history: History, request: ReportRequest) -> FleetReport:
     """
     plan, _ = planned(history, request)
     return report_of(plan, request, str(history.location))
+
+
+def findings(history: History, request: ReplayRequest) -> Findings:
+    """Return what is wrong with HPAs, a row of `frame` per HPA and finding, the worst first.
+
+    Raises:
+        HistoryError, UsageError, RefusedError: as `replay`.
+    """
+    return findings_in(planned(history, request)[0])
 
 
 def observations(history: History, request: ReplayRequest) -> pl.DataFrame:

@@ -30,6 +30,7 @@ REQUESTS: Final[Mapping[str, type[Request]]] = {
     "import prometheus": PrometheusRequest,
     "replay": ReplayToRequest,
     "report": ReportRequest,
+    "findings": ReplayRequest,
     "explain": ExplainRequest,
     "get": GetRequest,
     "describe": DescribeRequest,

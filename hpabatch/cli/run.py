@@ -30,7 +30,7 @@ _COMMANDS = {
     "get_in": ("prometheus", "table"),
     "live": ("live", "record"),
     "look": (
-        *("analyze", "compare", "describe", "explain", "get"),
+        *("analyze", "compare", "describe", "explain", "findings", "get"),
         *("replay", "report", "validate"),
     ),
     "look_after": ("history",),

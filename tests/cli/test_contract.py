@@ -21,6 +21,7 @@ compiled = pytest.mark.compiled
 READERS: dict[str, tuple[str, ...]] = {
     "replay": ("replay", "HISTORY"),
     "get": ("get", "HISTORY"),
+    "findings": ("findings", "HISTORY"),
     "describe": ("describe", "HISTORY"),
     "explain": ("explain", "HISTORY", "batch/etl"),
     "compare": ("compare", "HISTORY", "--k8s", "1.37..1.38"),

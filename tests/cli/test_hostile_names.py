@@ -184,6 +184,7 @@ COMMANDS: Commands = {
         ("table",),
     ),
     "explain": (("explain", "history", "demo{}/shop/checkout"), ("table",)),
+    "findings": (("findings", "history"), ("table",)),
     "get": (("get", "history"), ("table", "json", "csv", "yaml")),
     "describe": (("describe", "history", "demo{}/shop/checkout"), ("table", "json")),
     "history info": (("history", "info", "history"), ("table",)),

@@ -35,6 +35,7 @@ COMMANDS = (
     "explain",
     "replay",
     "report",
+    "findings",
     "sweep",
     "recommend",
     "fit",

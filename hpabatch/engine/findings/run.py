@@ -1,35 +1,59 @@
-"""Findings of a history: what replays of its HPAs show."""
+"""Findings of a history: what replays of its HPAs show, and what their last specs amount to."""
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 import polars as pl
 
+from hpabatch.engine.analyze.remarks import remarks
+from hpabatch.engine.analyze.run import analyze_hpa
 from hpabatch.engine.columns.findings import FINDINGS
-from hpabatch.engine.findings.catalogue import CATALOGUE
+from hpabatch.engine.findings.catalogue import CATALOGUE, SEVERITIES
+from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.replay.attention import apply_rules
 from hpabatch.engine.replay.summary import KEY
 
-SEVERITIES: Final = ("high", "medium", "low")
+_ASSUMED: Final = frozenset({"memory_kind", "not_all_sizes", "no_dead_band"})
+"""Remarks on what an analysis leaves open, which are nothing to find."""
 
 
-def findings_of(summary: pl.DataFrame) -> pl.DataFrame:
-    """Return the findings of a replay's summary, by severity, score and HPA."""
-    kinds = pl.DataFrame(
-        [(k.name, k.severity, k.group, k.fix) for k in CATALOGUE.values()],
-        dict.fromkeys(("finding", "severity", "group", "fix"), pl.String()),
-        orient="row",
-    )
-    found = apply_rules(summary).rename({"rule": "finding"}).collect()
-    return sorted_findings(found.join(kinds, on="finding", how="left"))
+def findings_of(summary: pl.DataFrame, plan: ReplayPlan) -> pl.DataFrame:
+    """Return the findings of a replay, the worst first; columns as registered.
+
+    A finding that replay and spec show is told with the replay's numbers.
+    """
+    seen = apply_rules(summary).rename({"rule": "finding"}).drop("order").collect()
+    stated = pl.DataFrame(list(_of_specs(plan)), schema=seen.schema)
+    shown = [*KEY, "finding"]
+    unseen = stated.join(seen, on=shown, how="anti").unique(shown, keep="first")
+    return with_kinds(pl.concat([seen, unseen]).iter_rows(named=True))
 
 
-def sorted_findings(found: pl.DataFrame) -> pl.DataFrame:
-    """Return findings with the registered columns, the worst first."""
-    order = pl.col("severity").replace_strict(
-        SEVERITIES, range(len(SEVERITIES)), return_dtype=pl.Int8
-    )
+def _of_specs(plan: ReplayPlan) -> Iterable[dict[str, Any]]:
+    for candidate in plan.chosen:
+        flags = plan.flags_of(candidate.cluster)[-1].flags
+        found = analyze_hpa(candidate.spec, flags, plan.profile_of(candidate.cluster))
+        spec = {"min_replicas": found.lowest, "max_replicas": found.highest}
+        for remark in remarks(found):
+            if remark.code not in _ASSUMED:
+                yield dict(zip(KEY, candidate.key, strict=True)) | {
+                    "finding": remark.code,
+                    "score": None,
+                    "why": remark.text,
+                    "evidence": json.dumps(spec, separators=(",", ":")),
+                }
+
+
+def with_kinds(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
+    """Return findings with severity, group and what to do, the worst first."""
+    told = []
+    for row in rows:
+        kind = CATALOGUE[row["finding"]]
+        told.append({**row, "severity": kind.severity, "group": kind.group, "fix": kind.fix})
+    found = pl.DataFrame(told, schema=FINDINGS.schema)
+    rank = pl.col("severity").replace_strict(SEVERITIES, range(3), return_dtype=pl.Int8)
     down = [False, True, *[False] * len(KEY), False]
-    by = [order, "score", *KEY, "finding"]
-    return found.sort(by, descending=down, nulls_last=True).select(FINDINGS.names)
+    return found.sort([rank, "score", *KEY, "finding"], descending=down, nulls_last=True)

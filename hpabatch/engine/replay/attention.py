@@ -48,11 +48,6 @@ ALL_DAY_REVERSALS: Final = 288.0  # one every 5 minutes: as bad as it gets
 GROWTH_FACTOR: Final = 2
 GROWTH_HOURS: Final = 6.0
 
-ACT: Final = "act"
-HARM: Final = "harm"
-ASK: Final = "ask"
-"""Groups: a setting to correct, a limit that does harm, a question that is open."""
-
 MOST_REASONS: Final = 3
 _FAILED: Final = ("invalid_metrics", "failing_metric")
 
@@ -69,9 +64,6 @@ class Rule:
         when: whether the rule applies.
         share: for which part of the time, 0 to 1.
         why: the sentence; parts are texts and expressions.
-        group: ACT, HARM or ASK.
-        evidence: columns of the summary that it rests on.
-        fix: what to do.
     """
 
     name: str
@@ -79,9 +71,6 @@ class Rule:
     when: pl.Expr
     share: pl.Expr
     why: tuple[str | pl.Expr, ...]
-    group: str
-    evidence: tuple[str, ...]
-    fix: str
 
     @property
     def score(self) -> pl.Expr:
@@ -154,10 +143,6 @@ RULES: Final[tuple[Rule, ...]] = (
             ", so it stood still for ",
             _time("ambiguous_share"),
         ),
-        group=ACT,
-        evidence=("ambiguous_share",),
-        fix="scale the target by one HPA with both metrics, or make the selectors of the "
-        "targets distinct",
     ),
     Rule(
         "selector",
@@ -169,9 +154,6 @@ RULES: Final[tuple[Rule, ...]] = (
             "the scale's selector is missing or not valid, so it stood still for ",
             _time("selector_share"),
         ),
-        group=ACT,
-        evidence=("selector_share",),
-        fix="give the target a valid spec.selector",
     ),
     Rule(
         "invalid_metrics",
@@ -184,13 +166,6 @@ RULES: Final[tuple[Rule, ...]] = (
             ", in which it could not act: ",
             _C("error").fill_null("no reason recorded"),
         ),
-        group=ACT,
-        evidence=(
-            "invalid_share",
-            "blocked_share",
-        ),
-        fix="make the metric available (its adapter, the pods' requests, its selector), or "
-        "remove it from the HPA",
     ),
     Rule(
         "failing_metric",
@@ -205,13 +180,6 @@ RULES: Final[tuple[Rule, ...]] = (
             "), which kept it from scaling in for ",
             _time("blocked_share"),
         ),
-        group=ACT,
-        evidence=(
-            "invalid_share",
-            "blocked_share",
-        ),
-        fix="make the metric available (its adapter, the pods' requests, its selector), or "
-        "remove it from the HPA",
     ),
     Rule(
         "mostly_differs",
@@ -227,14 +195,6 @@ RULES: Final[tuple[Rule, ...]] = (
             _decimal(_C("applied_mean"), 1),
             "): are its spec, requests and times those of the recording?",
         ),
-        group=ASK,
-        evidence=(
-            "agreement_share",
-            "applied_mean",
-            "decided_mean",
-        ),
-        fix="check that spec, requests and times are those of the recording (hpabatch "
-        "fidelity, hpabatch history quality)",
     ),
     Rule(
         "at_max",
@@ -249,14 +209,6 @@ RULES: Final[tuple[Rule, ...]] = (
             "; the metrics asked for up to ",
             _C("asked_at_max"),
         ),
-        group=HARM,
-        evidence=(
-            "at_max_share",
-            "bound_max",
-            "asked_at_max",
-        ),
-        fix="raise maxReplicas to what the metrics asked for, if the cluster has room "
-        "(hpabatch plan)",
     ),
     Rule(
         "flapping",
@@ -274,13 +226,6 @@ RULES: Final[tuple[Rule, ...]] = (
                 pl.format("; the scale-down window held it for {}", _time("window_down_share"))
             ),
         ),
-        group=HARM,
-        evidence=(
-            "reversals",
-            "reversals_per_day",
-            "window_down_share",
-        ),
-        fix="lengthen behavior.scaleDown.stabilizationWindowSeconds, or smooth the metric",
     ),
     Rule(
         "scale_down_disabled",
@@ -293,12 +238,6 @@ RULES: Final[tuple[Rule, ...]] = (
             "; the metrics asked for as few as ",
             _C("asked_min_disabled"),
         ),
-        group=ACT,
-        evidence=(
-            "disabled_down_share",
-            "asked_min_disabled",
-        ),
-        fix="allow scaling down: remove selectPolicy Disabled from behavior.scaleDown",
     ),
     Rule(
         "scale_up_disabled",
@@ -311,12 +250,6 @@ RULES: Final[tuple[Rule, ...]] = (
             "; the metrics asked for up to ",
             _C("asked_max_disabled"),
         ),
-        group=ACT,
-        evidence=(
-            "disabled_up_share",
-            "asked_max_disabled",
-        ),
-        fix="allow scaling up: remove selectPolicy Disabled from behavior.scaleUp",
     ),
     Rule(
         "min_is_max",
@@ -324,12 +257,6 @@ RULES: Final[tuple[Rule, ...]] = (
         _C("min_replicas") == _C("max_replicas"),
         pl.lit(1.0),
         ("minReplicas = maxReplicas = ", _C("max_replicas"), ": it can never act"),
-        group=ACT,
-        evidence=(
-            "min_replicas",
-            "max_replicas",
-        ),
-        fix="give minReplicas and maxReplicas different values, or remove the HPA",
     ),
     Rule(
         "idle_minimum",
@@ -344,13 +271,6 @@ RULES: Final[tuple[Rule, ...]] = (
             ", in which the metrics never asked for more than ",
             _C("asked_at_min"),
         ),
-        group=ACT,
-        evidence=(
-            "at_min_share",
-            "bound_min",
-            "asked_at_min",
-        ),
-        fix="lower minReplicas as far as availability allows (hpabatch advise)",
     ),
     Rule(
         "never_scales_in",
@@ -366,14 +286,6 @@ RULES: Final[tuple[Rule, ...]] = (
             duration(_C("hours")),
             " (memory that is not given back?)",
         ),
-        group=ASK,
-        evidence=(
-            "applied_first",
-            "applied_last",
-            "asked_in_share",
-        ),
-        fix="find out whether the metric falls when there are more pods; memory that is not"
-        " given back does not",
     ),
     Rule(
         "never_scales_out",
@@ -388,14 +300,6 @@ RULES: Final[tuple[Rule, ...]] = (
             ", within the tolerance, and its metrics never asked for more: can usage rise that "
             "far, or does a limit cap it?",
         ),
-        group=ASK,
-        evidence=(
-            "above_target_share",
-            "asked_out_share",
-            "ratio_max",
-        ),
-        fix="find out whether usage can rise above the target's tolerance: a limit near the"
-        " request caps it",
     ),
     Rule(
         "not_recorded",
@@ -403,9 +307,6 @@ RULES: Final[tuple[Rule, ...]] = (
         _lasts("no_scale_share", NOT_RECORDED_SHARE),
         _C("no_scale_share"),
         ("its target's size is not known for ", _time("no_scale_share"), " of the replay"),
-        group=ASK,
-        evidence=("no_scale_share",),
-        fix="record the size of the target (table scales)",
     ),
     Rule(
         "foreign_changes",
@@ -422,12 +323,6 @@ RULES: Final[tuple[Rule, ...]] = (
             ": does something else write spec.replicas, or are its samples too far apart to "
             "show the rule?",
         ),
-        group=ASK,
-        evidence=(
-            "foreign_changes",
-            "recorded_changes",
-        ),
-        fix="find out what else writes spec.replicas: deploys, kubectl scale, an operator, KEDA",
     ),
     Rule(
         "scale_up_policy",
@@ -436,9 +331,6 @@ RULES: Final[tuple[Rule, ...]] = (
         _lasts("policy_up_later_share", POLICY_SHARE),
         _C("policy_up_later_share"),
         ("a limit on scaling up held it for ", _time("policy_up_later_share")),
-        group=HARM,
-        evidence=("policy_up_later_share",),
-        fix="allow faster scaling up: larger behavior.scaleUp.policies",
     ),
     Rule(
         "scale_up_window",
@@ -446,9 +338,6 @@ RULES: Final[tuple[Rule, ...]] = (
         _lasts("window_up_share", WINDOW_UP_SHARE),
         _C("window_up_share"),
         ("the scale-up stabilization window held it for ", _time("window_up_share")),
-        group=HARM,
-        evidence=("window_up_share",),
-        fix="shorten behavior.scaleUp.stabilizationWindowSeconds",
     ),
     Rule(
         "pod_guard",
@@ -456,9 +345,6 @@ RULES: Final[tuple[Rule, ...]] = (
         _lasts("pod_guard_share", POD_GUARD_SHARE),
         _C("pod_guard_share"),
         ("missing or unready pods kept it from acting for ", _time("pod_guard_share")),
-        group=HARM,
-        evidence=("pod_guard_share",),
-        fix="make pods ready sooner, or their metrics complete",
     ),
     Rule(
         "differs",
@@ -474,14 +360,6 @@ RULES: Final[tuple[Rule, ...]] = (
             _decimal(_C("decided_mean"), 1),
             ")",
         ),
-        group=ASK,
-        evidence=(
-            "agreement_share",
-            "applied_mean",
-            "decided_mean",
-        ),
-        fix="check that spec, requests and times are those of the recording (hpabatch "
-        "fidelity, hpabatch history quality)",
     ),
     Rule(
         "at_zero",
@@ -489,9 +367,6 @@ RULES: Final[tuple[Rule, ...]] = (
         _lasts("zero_share", ZERO_SHARE),
         _C("zero_share"),
         ("at 0 replicas, where no HPA acts, for ", _time("zero_share")),
-        group=ASK,
-        evidence=("zero_share",),
-        fix="expected with KEDA or a schedule; else find out what set it to 0",
     ),
 )
 
@@ -528,13 +403,15 @@ def rank_attention(summary: pl.DataFrame, top: int) -> pl.DataFrame:
 def apply_rules(summary: pl.DataFrame) -> pl.LazyFrame:
     """Return a row for each HPA and rule that speaks of it: key, rule, order, score, why, evidence.
 
-    `evidence` is a JSON object of the summary's columns that the rule rests on.
+    `evidence` is a JSON object of the summary's columns that the rule reads.
     """
     return pl.concat([_apply(summary.lazy(), rule) for rule in RULES])
 
 
 def _apply(summary: pl.LazyFrame, rule: Rule) -> pl.LazyFrame:
     """Return the rows of one rule."""
+    read = (rule.when, rule.share, *(p for p in rule.why if isinstance(p, pl.Expr)))
+    evidence = dict.fromkeys(name for part in read for name in part.meta.root_names())
     names: Sequence[str] = [r.name for r in RULES]
     parts = [pl.lit(p) if isinstance(p, str) else p.cast(pl.String) for p in rule.why]
     return summary.filter((_C("ticks") > 0) & rule.when).select(
@@ -543,5 +420,5 @@ def _apply(summary: pl.LazyFrame, rule: Rule) -> pl.LazyFrame:
         pl.lit(names.index(rule.name)).alias("order"),
         rule.score.cast(pl.Float64).alias("score"),
         pl.concat_str(parts).alias("why"),
-        pl.struct(rule.evidence).struct.json_encode().alias("evidence"),
+        pl.struct(*evidence).struct.json_encode().alias("evidence"),
     )

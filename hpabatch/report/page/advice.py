@@ -77,8 +77,11 @@ def _read(told: Mapping[str, Any], root: Path, path: Path) -> dict[str, Any]:
     spec, judging = told["spec"], told["judging"]
     today = _spec(spec["today"])
     wanted = today if spec["recommended"] is None else _spec(spec["recommended"])
-    judged = None if judging is None else judging["judged"]
-    sure = None if judging is None else judging["resampled"]
+    judged, trained, sure = (
+        (None, None, None)
+        if judging is None
+        else (judging[part] for part in ("judged", "training", "resampled"))
+    )
     return {
         "key": [told["cluster"], told["namespace"], told["hpa"]],
         "answer": told["answer"],
@@ -94,8 +97,7 @@ def _read(told: Mapping[str, Any], root: Path, path: Path) -> dict[str, Any]:
         "saving_pct": None if judged is None else judged["saving_pct"],
         "saving_low_pct": None if sure is None else sure["low_pct"],
         "saving_high_pct": None if sure is None else sure["high_pct"],
-        "slo_broken": judging is not None
-        and not (judging["training"]["today"]["slo_holds"] and judged["today"]["slo_holds"]),
+        "slo_broken": any(p is not None and not p["today"]["slo_holds"] for p in (trained, judged)),
         "hours": None if judged is None else judged["hours"],
         "today": {} if judged is None else judged["today"]["measures"],
         "after": {} if judged is None else judged["considered"]["measures"],

@@ -16,7 +16,6 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from hpabatch.engine.findings.run import findings_of
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.replay.run import ReplayNotes
 from hpabatch.engine.replay.summary import KEY, FleetTotals
@@ -60,6 +59,7 @@ class Gathered:
         notes: on the replay: HPAs left out, warnings, evidence.
         totals: sums over the summary.
         summary: one row per HPA.
+        found: its findings.
         timelines, moments: by HPA (`series`); of moments also how many there are.
         fleet: the sum of the recorded sizes over time.
         advice: recommendations (`page.advice`).
@@ -72,6 +72,7 @@ class Gathered:
     notes: ReplayNotes
     totals: FleetTotals
     summary: pl.DataFrame
+    found: pl.DataFrame
     timelines: Mapping[tuple[str, ...], Any]
     moments: Mapping[tuple[str, ...], tuple[list[Any], int]]
     fleet: Mapping[str, Any]
@@ -86,7 +87,7 @@ def document_of(given: Gathered) -> dict[str, Any]:
     def name(key: Sequence[str]) -> str:
         return printable(label(*key, with_cluster=many))
 
-    found = findings_of(given.summary)
+    found = given.found
     findings = [
         {"hpa": name([row[part] for part in KEY])}
         | {part: row[part] for part in ("finding", "severity", "group", "why", "fix", "evidence")}
@@ -98,8 +99,8 @@ def document_of(given: Gathered) -> dict[str, Any]:
     advice = [item | {"hpa": name(item["key"])} for item in known]
     if len(known) < len(given.advice):
         others = counted(len(given.advice) - len(known), "HPA")
-        told = f"--advice is about {others} more, which the page leaves out: they are not in it"
-        notes = replace(given.notes, warnings=(*given.notes.warnings, told))
+        unknown = f"--advice is about {others} more, which are not in the replay: left out"
+        notes = replace(given.notes, warnings=(*given.notes.warnings, unknown))
         given = replace(given, notes=notes)
     lists = {
         "act": _to_do(findings, advice),

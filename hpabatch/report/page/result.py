@@ -14,6 +14,7 @@ import polars as pl
 from hpabatch.engine.capacity.run import CapacityPlan
 from hpabatch.engine.columns.findings import FINDINGS
 from hpabatch.engine.explain.request import ExplainRequest
+from hpabatch.engine.findings.run import findings_of
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.replay.run import join_notes, replay_shards
@@ -181,6 +182,7 @@ def report_of(
             notes=notes,
             totals=total(summary),
             summary=summary,
+            found=findings_of(summary, plan),
             timelines=timelines,
             moments=moments,
             fleet=fleet.told(),
