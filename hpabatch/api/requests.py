@@ -18,7 +18,7 @@ from hpabatch.engine.simulate.request import SimulateRequest
 from hpabatch.engine.sweep.request import SweepToRequest
 from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.importers.table.request import TableRequest
-from hpabatch.inputs.request import ValidateRequest
+from hpabatch.inputs.request import LintRequest, ValidateRequest
 from hpabatch.live.loop.request import LiveRequest, RecordRequest
 from hpabatch.model.objects.autoscale import AutoscaleRequest
 from hpabatch.model.options import Request
@@ -37,6 +37,7 @@ REQUESTS: Final[Mapping[str, type[Request]]] = {
     "compare": CompareRequest,
     "analyze": AnalyzeRequest,
     "validate": ValidateRequest,
+    "lint": LintRequest,
     "fit": FitRequest,
     "fidelity": FidelityRequest,
     "simulate": SimulateRequest,

@@ -31,7 +31,7 @@ _COMMANDS = {
     "live": ("live", "record"),
     "look": (
         *("analyze", "compare", "describe", "explain", "findings", "get"),
-        *("replay", "report", "validate"),
+        *("lint", "replay", "report", "validate"),
     ),
     "look_after": ("history",),
     "what_if": (

@@ -38,6 +38,7 @@ READERS: dict[str, tuple[str, ...]] = {
 OTHERS: dict[str, tuple[str, ...]] = {
     "recommend": ("recommend", "sweep", "--slo", "saturated_minutes<10/week"),
     "analyze": ("analyze", str(MANIFESTS / "batch.yaml")),
+    "lint": ("lint", str(MANIFESTS / "batch.yaml")),
     "validate": ("validate", str(MANIFESTS / "batch.yaml")),
 }
 COMPILED = {"fit", "fidelity", "simulate", "plan", "sweep"}

@@ -193,6 +193,7 @@ COMMANDS: Commands = {
     "validate": (("validate", "hpas{}"), ("table",)),
     "validate refused": (("validate", "refused.yaml"), ("table",)),
     "analyze": (("analyze", "hpas{}"), ("table",)),
+    "lint": (("lint", "hpas{}"), ("table",)),
     "recommend": (
         ("recommend", "sweep", "--slo", "saturated_minutes<40/week", "--patches", "OUT/patches"),
         ("table",),

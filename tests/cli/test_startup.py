@@ -36,6 +36,7 @@ COMMANDS = (
     "replay",
     "report",
     "findings",
+    "lint",
     "sweep",
     "recommend",
     "fit",

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 HISTORY: Final = "history"
 SPEC: Final = "spec"
 MANIFESTS: Final = "manifests"
-"""Sources: the replay of a history, the spec of an HPA alone, several objects of manifests."""
+"""Sources: the replay of a history, the spec of an HPA alone, the objects of manifests."""
 
 ACT: Final = "act"
 HARM: Final = "harm"
@@ -70,6 +70,13 @@ _KINDS: Final = (
     ("differs", HISTORY, "low", ASK, _RECORD),
     ("at_zero", HISTORY, "low", ASK,
      "expected with KEDA or a schedule; else find out what set it to 0"),
+    ("deprecated_api", MANIFESTS, "high", ACT, "write the document for autoscaling/v2, apps/v1"),
+    ("same_target", MANIFESTS, "high", ACT, "scale the target by one HPA with all metrics"),
+    ("keda_and_hpa", MANIFESTS, "high", ACT, "move the HPA's metrics into the ScaledObject"),
+    ("overlapping_selectors", MANIFESTS, "high", ACT,
+     "give the workloads labels and selectors that tell them apart"),
+    ("missing_request", MANIFESTS, "high", ACT,
+     "request it in every container, or use averageValue or a ContainerResource metric"),
     ("metric_error", SPEC, "high", ACT, "correct the metric's target, or remove the metric"),
     ("cycle", SPEC, "medium", HARM,
      "widen the tolerance, raise the target, or set a scale-down window"),

@@ -16,7 +16,7 @@ from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.replay.attention import apply_rules
 from hpabatch.engine.replay.summary import KEY
 
-_ASSUMED: Final = frozenset({"memory_kind", "not_all_sizes", "no_dead_band"})
+ASSUMED: Final = frozenset({"memory_kind", "not_all_sizes", "no_dead_band"})
 """Remarks on what an analysis leaves open, which are nothing to find."""
 
 
@@ -38,7 +38,7 @@ def _of_specs(plan: ReplayPlan) -> Iterable[dict[str, Any]]:
         found = analyze_hpa(candidate.spec, flags, plan.profile_of(candidate.cluster))
         spec = {"min_replicas": found.lowest, "max_replicas": found.highest}
         for remark in remarks(found):
-            if remark.code not in _ASSUMED:
+            if remark.code not in ASSUMED:
                 yield dict(zip(KEY, candidate.key, strict=True)) | {
                     "finding": remark.code,
                     "score": None,
@@ -53,7 +53,7 @@ def with_kinds(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
     for row in rows:
         kind = CATALOGUE[row["finding"]]
         told.append({**row, "severity": kind.severity, "group": kind.group, "fix": kind.fix})
-    found = pl.DataFrame(told, schema=FINDINGS.schema)
+    found = pl.DataFrame(told, schema=FINDINGS.schema)  # (no score: null)
     rank = pl.col("severity").replace_strict(SEVERITIES, range(3), return_dtype=pl.Int8)
     down = [False, True, *[False] * len(KEY), False]
     return found.sort([rank, "score", *KEY, "finding"], descending=down, nulls_last=True)
