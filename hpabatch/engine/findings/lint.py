@@ -83,11 +83,11 @@ def _of_hpa(
     analysis = analyze_hpa(as_stored(hpa.spec, profile), ControllerFlags(), profile)
     yield from ((r.code, r.text) for r in remarks(analysis) if r.code not in ASSUMED)
     key = _target(hpa)
-    rivals = sorted(other.name for other in targets[key] if other is not hpa)
+    rivals = sorted({other.name for other in targets[key]} - {hpa.name})  # (twice: one HPA)
     if rivals:
         is_keda = {one.api_version.startswith(GROUP) for one in targets[key]}
         name = "keda_and_hpa" if len(is_keda) == 2 else "same_target"
-        yield name, f"{listed(rivals)} scales {key[1]}/{key[2]}, too"
+        yield name, f"{listed(rivals)} scale{'s' * (len(rivals) == 1)} {key[1]}/{key[2]}, too"
     own = workloads.get(key)
     if own is None:
         return

@@ -51,6 +51,7 @@ OLD["spec"]["metrics"] = []
     [
         ([manifest("web", "shop", "web"), manifest("b", "shop", "web")], ["same_target"] * 2),
         ([manifest("web", "shop", "web"), manifest("b", "other", "web")], []),
+        ([manifest("web", "shop", "web"), manifest("web", "shop", "web", maxReplicas=9)], []),
         ([manifest("web", "shop", "web"), SCALED], ["keda_and_hpa"] * 2),
         ([manifest("web", "shop", "api"), SCALED], []),
         ([OLD], ["deprecated_api"]),
