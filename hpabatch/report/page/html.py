@@ -10,10 +10,11 @@ from typing import Any, Final
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from hpabatch.layout import codes
 from hpabatch.model.printable import printable_json
 from hpabatch.report.numbers import amount, number
-from hpabatch.report.page import charts
+from hpabatch.report.pictures import style as look
+from hpabatch.report.pictures.recorded import LINES, RULES
+from hpabatch.report.pictures.timeline import TICK
 
 VEGA_SHA256: Final = "a41ac86468b106921c0a5b0d49b330c3036dafff7fba9d4018a49e712d89c468"
 """Checksum of vega.js, as `python -m benchmarks.vega` makes it."""
@@ -23,13 +24,22 @@ _POLICY: Final = (
     "script-src 'unsafe-inline' 'unsafe-eval'"
 )
 """No request to anywhere. Vega compiles the expressions of a chart (`unsafe-eval`)."""
+_LOOKS: Final = {
+    "lines": LINES,
+    "rules": RULES,
+    "ink": look.INK,
+    "quiet": look.GREY,
+    "blue": look.BLUE,
+    "sky": look.SKY,
+    "tick": TICK,
+}
+"""Colors and words that the page's charts share with `hpabatch plot`."""
 _APART: Final = ("timelines", "moments")
 """Parts of the document with an element for each HPA, which is parsed when it is looked at."""
 
 
 def page_of(document: Mapping[str, Any]) -> str:
     """Return the page of a document; equal documents give equal bytes."""
-    rules = [words.name for words in codes.BINDINGS.values()]
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -42,7 +52,7 @@ def page_of(document: Mapping[str, Any]) -> str:
         script=Markup(_read("page.js")),  # noqa: S704
         vega=Markup(_read("vega.js")),  # noqa: S704
         policy=_POLICY,
-        charts=json_element(charts.all_charts(rules)),
+        charts=json_element(_LOOKS),
         data=json_element(whole),
         parts={name: [json_element(part) for part in document[name]] for name in _APART},
     )

@@ -129,6 +129,59 @@
   // ---- charts ---------------------------------------------------------------------------------
 
   const drawn = new Map(); // by the id of the element: what draws it again
+  const schema = "https://vega.github.io/schema/vega-lite/v6.json";
+  const axis = { title: "time (UTC)", labelOverlap: true, labelExpr: charts.tick };
+  const replicas = { title: "replicas", tickMinStep: 1, format: "d", minExtent: 34 };
+  const utc = { field: "at", type: "temporal", scale: { type: "utc" } };
+
+  // The recorded replicas of the whole fleet.
+  const fleetChart = {
+    $schema: schema,
+    data: { name: "fleet" },
+    height: 120,
+    mark: { type: "area", interpolate: "step-after", line: { color: charts.blue }, color: charts.sky, opacity: 0.5 },
+    encoding: { x: { ...utc, axis }, y: { field: "size", type: "quantitative", axis: replicas } },
+  };
+
+  // An HPA's sizes between two times, and below a strip of the rules that made them.
+  function timelineChart(from, to, top, rules, narrow) {
+    const lines = Object.values(charts.lines); // name, color, width, dash
+    const x = { ...utc, scale: { type: "utc", domain: { signal: `[${from}, ${to}]` }, nice: false } };
+    const scale = { domain: lines.map(([name]) => name), range: lines.map(([, color]) => color) };
+    const legend = { orient: "top", title: null, columns: narrow ? 2 : 5, symbolType: "stroke", symbolOpacity: 1, symbolStrokeWidth: 2.5 };
+    const encoding = {
+      x: { ...x, axis: { title: null, labels: false, ticks: false } },
+      y: { field: "high", type: "quantitative", axis: replicas, scale: { domain: [0, top], nice: false } },
+      color: { field: "line", type: "nominal", scale, legend },
+    };
+    const shape = { interpolate: "step-after", clip: true };
+    return {
+      $schema: schema,
+      spacing: 8,
+      resolve: { scale: { color: "independent" } },
+      vconcat: [
+        { height: 240, layer: [
+          { data: { name: "bands" }, mark: { type: "area", ...shape, opacity: 0.35 }, encoding: { ...encoding, y2: { field: "low" } } },
+          ...lines.map(([name, , width, dash]) => ({
+            data: { name: "lines" }, encoding,
+            transform: [{ filter: `datum.line == '${name}'` }],
+            mark: { type: "line", ...shape, strokeWidth: width, strokeDash: dash },
+          })),
+          { data: { name: "mark" }, mark: { type: "rule", color: charts.lines.proposal[1], strokeWidth: 1.5, clip: true }, encoding: { x: encoding.x } },
+        ] },
+        { height: 14, data: { name: "rules" }, mark: { type: "rect", clip: true }, encoding: {
+          x: { ...x, axis },
+          x2: { field: "until" },
+          color: {
+            field: "rule", type: "nominal",
+            scale: { domain: rules, range: rules.map((rule) => charts.rules[rule] || charts.quiet) },
+            legend: { orient: "bottom", title: "rule that made the decision", columns: narrow ? 2 : 6 },
+          },
+          tooltip: [{ field: "rule" }],
+        } },
+      ],
+    };
+  }
 
   // Draw a chart as wide as its element, in the colors of the page.
   async function draw(id, spec, datasets) {
@@ -137,16 +190,8 @@
     const style = getComputedStyle(document.documentElement);
     const [ink, quiet, line] = ["--ink", "--quiet", "--line"].map((name) => style.getPropertyValue(name).trim());
     const width = Math.max(place.clientWidth - 62, 160);
-    const narrow = place.clientWidth < 560;
-    const fit = (part) => {
-      const legend = part.legend && { ...part.legend, columns: narrow ? 2 : part.legend.columns };
-      return legend ? { ...part, legend } : part;
-    };
-    const sized = (unit) => ({
-      ...unit, width,
-      ...(unit.encoding && unit.encoding.color ? { encoding: { ...unit.encoding, color: fit(unit.encoding.color) } } : {}),
-    });
-    const whole = spec.vconcat ? { ...spec, vconcat: spec.vconcat.map(sized) } : sized(spec);
+    const chart = spec(place.clientWidth < 560);
+    const whole = chart.vconcat ? { ...chart, vconcat: chart.vconcat.map((part) => ({ ...part, width })) } : { ...chart, width };
     const config = {
       background: null, view: { stroke: null }, font: "system-ui, sans-serif",
       axis: { gridColor: line, domainColor: line, tickColor: line, labelColor: quiet, titleColor: quiet, titleFontWeight: "normal" },
@@ -162,11 +207,11 @@
   function drawFleet() {
     const { from_ms: start, width_ms: width, values } = data.fleet;
     const rows = values.map((size, k) => ({ at: start + k * width, size }));
-    return draw("fleet-chart", charts.fleet, { fleet: rows });
+    return draw("fleet-chart", () => fleetChart, { fleet: rows });
   }
 
   // The names of the lines, in the chart's words.
-  const named = { applied: "recorded", desired: "the rules decide", proposal: "metrics ask for", min_replicas: "minReplicas", max_replicas: "maxReplicas" };
+  const named = Object.fromEntries(Object.entries(charts.lines).map(([key, [name]]) => [key, name]));
 
   // Rows of an HPA's lines between two times; a line begins with the value it has there.
   function rowsOf(timeline, from, to) {
@@ -204,26 +249,18 @@
     return { lines, bands, rules };
   }
 
+  const order = Object.keys(data.rules);
+
   function drawTimeline(shown) {
     const { timeline, from, to, mark } = shown;
     const rows = rowsOf(timeline, from, to);
-    const spec = structuredClone(charts.timeline);
     // maxReplicas far above all that was reached would flatten the other lines.
     const sizes = rows.lines.filter((row) => row.line !== named.max_replicas && row.high !== null).map((row) => row.high);
     const reached = Math.max(1, ...sizes);
     const near = rows.lines.filter((row) => row.line === named.max_replicas && row.high <= 1.35 * reached).map((row) => row.high);
     const top = Math.max(reached, ...near) * 1.08;
-    const there = new Set(rows.rules.map((row) => row.rule));
-    const strip = spec.vconcat[1].encoding;
-    const scale = strip.color.scale;
-    const kept = scale.domain.map((rule, k) => k).filter((k) => there.has(scale.domain[k]));
-    strip.color.scale = { domain: kept.map((k) => scale.domain[k]), range: kept.map((k) => scale.range[k]) };
-    // The layers share their scales, so one of them says the domains.
-    const { x, y } = spec.vconcat[0].layer[0].encoding;
-    const time = { type: "utc", domain: { signal: `[${from}, ${to}]` }, nice: false };
-    x.scale = time;
-    y.scale = { domain: [0, top], nice: false };
-    strip.x.scale = time;
+    const rules = [...new Set(rows.rules.map((row) => row.rule))].sort((a, b) => order.indexOf(a) - order.indexOf(b));
+    const spec = (narrow) => timelineChart(from, to, top, rules, narrow);
     return draw("timeline", spec, { ...rows, mark: mark === null ? [] : [{ at: mark }] });
   }
 
