@@ -165,9 +165,13 @@ def report_of(
         progress("deciding", k / len(plan.shards))
         facts.append(shard.facts)
         summaries.append(shard.summary)
-        for key, ticks in shard.decisions.partition_by(
-            KEY, maintain_order=True, as_dict=True
-        ).items():
+        first = 0
+        for *name, count in shard.summary.select(*KEY, "ticks").iter_rows():
+            # (decisions stand HPA by HPA, in the order of the summary)
+            key, ticks = tuple(name), shard.decisions.slice(first, count)
+            first += count
+            if not count:
+                continue
             timelines[key] = timeline_of(ticks)
             moments[key] = moments_of(ticks, most)
             fleet.add(*sizes_over(ticks, fleet.edges_ms))

@@ -74,6 +74,15 @@ OLD["spec"]["metrics"] = []
             ],
             ["overlapping_selectors"],
         ),
+        (
+            [
+                *(manifest("web", namespace, "web") for namespace in ("shop", "other")),
+                workload("web", WEB, WEB, cpu="1"),
+                workload("web", WEB, WEB, cpu="1")
+                | {"metadata": {"name": "web", "namespace": "other"}},
+            ],
+            [],
+        ),
         ([manifest("web", "shop", "web", minReplicas=10)], ["min_is_max"]),
         ([manifest("web", "shop", "web", minReplicas=9)], []),
     ],

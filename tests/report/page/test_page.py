@@ -85,6 +85,12 @@ def test_lines_are_exactly_the_decisions(
         monkeypatch.undo()
 
 
+def test_each_hpa_has_its_own_timeline(page: FleetReport, decisions: list[pl.DataFrame]) -> None:
+    own = {ticks["hpa"][0]: timeline_of(ticks) for ticks in decisions}
+    for hpa, timeline in zip(page.told["hpas"], page.told["timelines"], strict=True):
+        assert timeline == own[hpa["key"][2]]
+
+
 def test_moments_are_the_recorded_rescales_and_what_lasts(decisions: list[pl.DataFrame]) -> None:
     for ticks in decisions:
         rows, count = moments_of(ticks, 1000)
