@@ -167,7 +167,7 @@
             transform: [{ filter: `datum.line == '${name}'` }],
             mark: { type: "line", ...shape, strokeWidth: width, strokeDash: dash },
           })),
-          { data: { name: "mark" }, mark: { type: "rule", color: charts.lines.proposal[1], strokeWidth: 1.5, clip: true }, encoding: { x: encoding.x } },
+          { data: { name: "mark" }, mark: { type: "rule", aria: false, color: charts.lines.proposal[1], strokeWidth: 1.5, clip: true }, encoding: { x: encoding.x } },
         ] },
         { height: 14, data: { name: "rules" }, mark: { type: "rect", clip: true }, encoding: {
           x: { ...x, axis },
