@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from hpabatch.cli.app import app
-from hpabatch.cli.arguments import check_file
+from hpabatch.cli.arguments import check_file, check_inputs
 from hpabatch.cli.command import command
 from hpabatch.cli.manifests import open_with_hpas
 from hpabatch.cli.options import HistoryArgument
@@ -76,6 +77,8 @@ def report(
 
         progress("loading", 0.0)
         source, manifests, code = open_with_hpas(history, request)
+        if place is not None:
+            check_inputs(place, Path(place).absolute(), source, request.hpas)
         plan = plan_of(source, request, manifests)
         try:
             found = report_of(plan, request, history, progress)

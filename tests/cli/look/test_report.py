@@ -41,6 +41,7 @@ def test_the_page_is_a_file_and_other_forms_go_to_stdout(run: Run, tmp_path: Pat
         (("nowhere",), "nowhere"),
         (("h", "--out", "h"), "--out h is a folder"),
         (("h", "--out", "h/hpas.parquet/x"), "--out h/hpas.parquet/x cannot be written"),
+        (("h", "--out", "h/hpas.parquet"), "--out h/hpas.parquet is in the input table hpas"),
         (("h", "--advice", "h"), "--advice h: expected a folder that `hpabatch advise --out`"),
         (("h", "--plan", "h"), "--plan h: expected a folder that `hpabatch plan --out`"),
         (("h", "--format", "pdf"), "--format"),
