@@ -37,8 +37,8 @@ from hpabatch.report.page.redact import redacted
 from hpabatch.report.page.request import ReportRequest
 from hpabatch.report.page.series import moments_of, sizes_over, timeline_of
 
-ALL_MOMENTS: Final = 60_000
-LEAST_MOMENTS: Final = 60
+ALL_MOMENTS: Final = 40_000
+LEAST_MOMENTS: Final = 40
 MOST_MOMENTS: Final = 400
 """Moments of an HPA: so many of the fleet's, but no fewer and no more."""
 SHOWN: Final = 15
