@@ -187,8 +187,8 @@
   async function draw(id, spec, datasets) {
     const place = byId(id);
     if (!place || !place.clientWidth) return;
-    const style = getComputedStyle(document.documentElement);
-    const [ink, quiet, line] = ["--ink", "--quiet", "--line"].map((name) => style.getPropertyValue(name).trim());
+    // Colors of the page's style: a chart follows when that becomes dark, or is printed.
+    const [ink, quiet, line] = ["var(--ink)", "var(--quiet)", "var(--line)"];
     const width = Math.max(place.clientWidth - 62, 160);
     const chart = spec(place.clientWidth < 560);
     const whole = chart.vconcat ? { ...chart, vconcat: chart.vconcat.map((part) => ({ ...part, width })) } : { ...chart, width };
@@ -431,7 +431,6 @@
   let waiting = 0;
   const redraw = () => { clearTimeout(waiting); waiting = setTimeout(() => drawn.forEach((again) => again()), 150); };
   addEventListener("resize", redraw);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   drawTable();
   drawFleet();
   follow();
