@@ -42,6 +42,7 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 
 demo: $(VENV)/.core
 	@$(BIN)/hpabatch replay data/demo --out build/demo/decisions.parquet --top 12
+	@$(BIN)/hpabatch report data/demo --out build/demo/report.html
 	@echo "(hpabatch is $(BIN)/hpabatch; \". $(BIN)/activate\" puts it on the PATH)"
 
 # Four parts run side by side, on two cores: two that compute, which keep a core each busy (so one

@@ -11,8 +11,18 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.readme import replace_part
-from hpabatch.engine.columns import capacity, compare, fidelity, history, replay, simulate, sweep
+from hpabatch.engine.columns import (
+    capacity,
+    compare,
+    fidelity,
+    findings,
+    history,
+    replay,
+    simulate,
+    sweep,
+)
 from hpabatch.engine.columns.column import Table
+from hpabatch.engine.findings.catalogue import CATALOGUE
 from hpabatch.layout.codes import BINDINGS
 from hpabatch.report import (
     analyze,
@@ -22,6 +32,7 @@ from hpabatch.report import (
 from hpabatch.report import capacity as plan
 from hpabatch.report import compare as comparing
 from hpabatch.report import fidelity as scores
+from hpabatch.report import findings as finding
 from hpabatch.report import replay as replaying
 from hpabatch.report import simulate as simulating
 from hpabatch.report import sweep as sweeping
@@ -36,6 +47,7 @@ TABLES: Final[dict[str, dict[str, Table]]] = {
         "Summary": replay.SUMMARY,
         "Most worth a look": replay.ATTENTION,
         "Controller score": replay.SCORE,
+        "Findings": findings.FINDINGS,
         "Rescales of the score": replay.EVENTS,
     },
     "Comparisons": {"Differences": compare.DIFFERENCES},
@@ -76,6 +88,7 @@ HEADS: Final[dict[str, tuple[Head, ...]]] = {
     "analyze `--hpa`": analyze.BAND_HEADS,
     "compare": (*comparing.HEADS, *comparing.LEFT_OUT_HEADS),
     "fidelity": scores.HEADS,
+    "findings": finding.HEADS,
     "fit": fit.HEADS,
     "plan (sums)": plan.TOTAL_HEADS,
     "plan (HPAs)": plan.HPA_HEADS,
@@ -141,9 +154,20 @@ def glossary_page(text: str) -> str:
     return replace_part(text, "heads", head_lines())
 
 
+def findings_page(text: str) -> str:
+    """Return docs/findings.md with the catalogue renewed."""
+    head = ["| finding | seen in | severity | group | what to do |", "|---|---|---|---|---|"]
+    rows = [
+        f"| `{k.name}` | {k.source} | {k.severity} | {k.group} | {_cell(k.fix)} |"
+        for k in CATALOGUE.values()
+    ]
+    return replace_part(text, "catalogue", [*head, *rows])
+
+
 def main() -> None:
     """Write the pages."""
-    for name, make in (("output.md", output_page), ("glossary.md", glossary_page)):
+    pages = {"output.md": output_page, "glossary.md": glossary_page, "findings.md": findings_page}
+    for name, make in pages.items():
         path = ROOT / "docs" / name
         path.write_text(make(path.read_text()))
 

@@ -31,6 +31,7 @@ from hpabatch.engine.sweep.request import SweepToRequest
 from hpabatch.history.base import History
 from hpabatch.history.info import HistoryInfo, describe_history
 from hpabatch.history.reader import open_history, scan_table
+from hpabatch.report.page.request import ReportRequest
 
 
 def open(path: Path | str) -> Recording:
@@ -86,6 +87,8 @@ class Recording:
     quality = of_history(analysis.quality, QualityRequest, "names")
     replay = of_history(replays.replay, ReplayRequest, "names")
     replay_to = of_history(replays.replay_to, ReplayToRequest, "names")
+    report = of_history(replays.report, ReportRequest, "names")
+    findings = of_history(replays.findings, ReplayRequest, "names")
     observations = of_history(replays.observations, ReplayRequest, "names")
     explain = of_history(statuses.explain, ExplainRequest, "name")
     get = of_history(statuses.get, GetRequest, "names")

@@ -9,6 +9,8 @@ from hpabatch.report.compare import Compared
 from hpabatch.report.fidelity import FidelityScores
 from hpabatch.report.fit import Fits
 from hpabatch.jobs.replay import ReplayDone
+from hpabatch.report.findings import Findings
+from hpabatch.report.page.result import FleetReport
 from hpabatch.report.replay import Replay
 from hpabatch.report.capacity import Plan
 from hpabatch.report.simulate import Simulation
@@ -98,6 +100,53 @@ class Recording:
         scheduler_plain: bool = False,
         parts: str | PathLike[str] | None = None,
     ) -> ReplayDone: ...
+    def report(
+        self,
+        *names: str | Sequence[str],
+        advice: str | PathLike[str] | None = None,
+        plan: str | PathLike[str] | None = None,
+        redact: bool = False,
+        namespace: str | Sequence[str] = (),
+        where: str | None = None,
+        hpas: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+        requests: str | Sequence[str] = (),
+        feature_gates: str = '',
+        k8s: str | None = None,
+        events: Literal['recorded', 'decided'] = 'recorded',
+        instants: Literal['grid', 'recorded', 'passes'] = 'grid',
+        sync_period: str | timedelta | None = None,
+        phase: str | timedelta | None = None,
+        tolerance: float | None = None,
+        cpu_initialization_period: str | timedelta | None = None,
+        initial_readiness_delay: str | timedelta | None = None,
+        downscale_stabilization: str | timedelta | None = None,
+        delay: str | timedelta | None = None,
+        max_age: str | timedelta | None = None,
+        lens: str | PathLike[str] = 'none',
+        why: bool = False,
+    ) -> FleetReport: ...
+    def findings(
+        self,
+        *names: str | Sequence[str],
+        why: bool = False,
+        namespace: str | Sequence[str] = (),
+        where: str | None = None,
+        hpas: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+        requests: str | Sequence[str] = (),
+        feature_gates: str = '',
+        k8s: str | None = None,
+        events: Literal['recorded', 'decided'] = 'recorded',
+        instants: Literal['grid', 'recorded', 'passes'] = 'grid',
+        sync_period: str | timedelta | None = None,
+        phase: str | timedelta | None = None,
+        tolerance: float | None = None,
+        cpu_initialization_period: str | timedelta | None = None,
+        initial_readiness_delay: str | timedelta | None = None,
+        downscale_stabilization: str | timedelta | None = None,
+        delay: str | timedelta | None = None,
+        max_age: str | timedelta | None = None,
+        lens: str | PathLike[str] = 'none',
+    ) -> Findings: ...
     def observations(
         self,
         *names: str | Sequence[str],

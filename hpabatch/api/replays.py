@@ -16,6 +16,9 @@ from hpabatch.history.base import History
 from hpabatch.jobs.publish import Destination, is_result_folder
 from hpabatch.jobs.replay import ReplayDone, ReplayJob, plan_of, replay_to_disk
 from hpabatch.model.objects.hpa import HPA
+from hpabatch.report.findings import Findings, findings_in
+from hpabatch.report.page.request import ReportRequest
+from hpabatch.report.page.result import FleetReport, report_of
 from hpabatch.report.replay import Replay
 
 
@@ -56,6 +59,26 @@ def replay_to(history: History, request: ReplayToRequest, out: Path | str) -> Re
         raise UsageError(f"{out} is inside the history that is replayed; name another place")
     is_folder = str(out).endswith("/") or (Path(out).is_dir() and is_result_folder(Path(out)))
     return replay_to_disk(ReplayJob(plan, Destination(Path(out), is_folder), manifests, request))
+
+
+def report(history: History, request: ReportRequest) -> FleetReport:
+    """Return the page on HPAs: `html`, `document()`, `write(path)`.
+
+    Raises:
+        HistoryError, UsageError: as `replay`, and where the advice or the plan cannot be read.
+        RefusedError: no HPA could be replayed.
+    """
+    plan, _ = planned(history, request)
+    return report_of(plan, request, str(history.location))
+
+
+def findings(history: History, request: ReplayRequest) -> Findings:
+    """Return what is wrong with HPAs, a row of `frame` per HPA and finding, the worst first.
+
+    Raises:
+        HistoryError, UsageError, RefusedError: as `replay`.
+    """
+    return findings_in(planned(history, request)[0])
 
 
 def observations(history: History, request: ReplayRequest) -> pl.DataFrame:

@@ -18,22 +18,26 @@ from hpabatch.engine.simulate.request import SimulateRequest
 from hpabatch.engine.sweep.request import SweepToRequest
 from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.importers.table.request import TableRequest
-from hpabatch.inputs.request import ValidateRequest
+from hpabatch.inputs.request import LintRequest, ValidateRequest
 from hpabatch.live.loop.request import LiveRequest, RecordRequest
 from hpabatch.model.objects.autoscale import AutoscaleRequest
 from hpabatch.model.options import Request
+from hpabatch.report.page.request import ReportRequest
 from hpabatch.report.pictures.request import PlotRequest
 
 REQUESTS: Final[Mapping[str, type[Request]]] = {
     "import table": TableRequest,
     "import prometheus": PrometheusRequest,
     "replay": ReplayToRequest,
+    "report": ReportRequest,
+    "findings": ReplayRequest,
     "explain": ExplainRequest,
     "get": GetRequest,
     "describe": DescribeRequest,
     "compare": CompareRequest,
     "analyze": AnalyzeRequest,
     "validate": ValidateRequest,
+    "lint": LintRequest,
     "fit": FitRequest,
     "fidelity": FidelityRequest,
     "simulate": SimulateRequest,

@@ -22,9 +22,11 @@ from hpabatch.report.base import Output
 
 GROUPS: Final = {
     "Get data in": {"import": "get_in"},
-    "Look": dict.fromkeys(
-        ("analyze", "compare", "describe", "explain", "get", "replay", "validate"), "look"
-    ),
+    "Look": {
+        "analyze": "look", "compare": "look", "describe": "look", "explain": "look",
+        "findings": "page", "get": "look", "lint": "page", "replay": "look", "report": "page",
+        "validate": "look",
+    },
     "Ask what if": {
         "advise": "advise", "autoscale": "autoscale", "fidelity": "simulate", "fit": "simulate",
         "plan": "simulate", "plot": "plot", "recommend": "advise", "simulate": "simulate",

@@ -32,15 +32,20 @@ def file_option(name: str, help: str, *suffixes: str) -> Any:
 
     def checked(place: str | None) -> str | None:
         if place is not None:
-            check_writable(name, place)
-            if os.path.isdir(place):
-                raise UsageError(f"{name} {place} is a folder; name a file in it")
-            if suffixes and Path(place).suffix not in suffixes:
-                ends = " or ".join(suffixes)
-                raise UsageError(f"{name} {place}: a name that ends with {ends} is wanted")
+            check_file(name, place, suffixes)
         return place
 
     return typer.Option(name, metavar="FILE", callback=checked, help=help)
+
+
+def check_file(option: str, out: str, suffixes: Sequence[str] = ()) -> None:
+    """Refuse a file that cannot be made, or whose name has another end (UsageError)."""
+    check_writable(option, out)
+    if os.path.isdir(out):
+        raise UsageError(f"{option} {out} is a folder; name a file in it")
+    if suffixes and Path(out).suffix not in suffixes:
+        ends = " or ".join(suffixes)
+        raise UsageError(f"{option} {out}: a name that ends with {ends} is wanted")
 
 
 def folder_option(name: str, help: str) -> Any:

@@ -37,6 +37,11 @@ class Manifests(Gates):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LintRequest(Manifests):
+    """Findings of manifests."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ValidateRequest(Manifests):
     """A check of manifests by the API server's rules."""
 

@@ -21,6 +21,7 @@ compiled = pytest.mark.compiled
 READERS: dict[str, tuple[str, ...]] = {
     "replay": ("replay", "HISTORY"),
     "get": ("get", "HISTORY"),
+    "findings": ("findings", "HISTORY"),
     "describe": ("describe", "HISTORY"),
     "explain": ("explain", "HISTORY", "batch/etl"),
     "compare": ("compare", "HISTORY", "--k8s", "1.37..1.38"),
@@ -37,6 +38,7 @@ READERS: dict[str, tuple[str, ...]] = {
 OTHERS: dict[str, tuple[str, ...]] = {
     "recommend": ("recommend", "sweep", "--slo", "saturated_minutes<10/week"),
     "analyze": ("analyze", str(MANIFESTS / "batch.yaml")),
+    "lint": ("lint", str(MANIFESTS / "batch.yaml")),
     "validate": ("validate", str(MANIFESTS / "batch.yaml")),
 }
 COMPILED = {"fit", "fidelity", "simulate", "plan", "sweep"}

@@ -184,6 +184,7 @@ COMMANDS: Commands = {
         ("table",),
     ),
     "explain": (("explain", "history", "demo{}/shop/checkout"), ("table",)),
+    "findings": (("findings", "history"), ("table",)),
     "get": (("get", "history"), ("table", "json", "csv", "yaml")),
     "describe": (("describe", "history", "demo{}/shop/checkout"), ("table", "json")),
     "history info": (("history", "info", "history"), ("table",)),
@@ -192,6 +193,7 @@ COMMANDS: Commands = {
     "validate": (("validate", "hpas{}"), ("table",)),
     "validate refused": (("validate", "refused.yaml"), ("table",)),
     "analyze": (("analyze", "hpas{}"), ("table",)),
+    "lint": (("lint", "hpas{}"), ("table",)),
     "recommend": (
         ("recommend", "sweep", "--slo", "saturated_minutes<40/week", "--patches", "OUT/patches"),
         ("table",),

@@ -26,7 +26,7 @@ def remarks(analysis: Analysis) -> tuple[Remark, ...]:
     """Return what stands out, the weightiest first."""
     if analysis.lowest == analysis.highest:
         text = f"minReplicas = maxReplicas = {analysis.lowest}: it can never act"
-        return (Remark("fixed_size", text),)
+        return (Remark("min_is_max", text),)
     return (
         *_errors(analysis),
         *(remark for metric in analysis.metrics for remark in _cycles(metric)),
@@ -77,9 +77,11 @@ def _cycles(metric: MetricAnalysis) -> Iterator[Remark]:
 
 def _directions(analysis: Analysis) -> Iterator[Remark]:
     if not analysis.moves.grows:
-        yield Remark("up_disabled", "scaling up is disabled: only minReplicas can make it grow")
+        text = "scaling up is disabled: only minReplicas can make it grow"
+        yield Remark("scale_up_disabled", text)
     if analysis.down_disabled:
-        yield Remark("down_disabled", "scaling down is disabled: only maxReplicas can shrink it")
+        text = "scaling down is disabled: only maxReplicas can shrink it"
+        yield Remark("scale_down_disabled", text)
     if analysis.moves.grows and not analysis.moves.leaves_zero:
         text = "from zero its policies never lead away: any percentage of nothing is nothing"
         yield Remark("stuck_at_zero", text)

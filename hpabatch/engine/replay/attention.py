@@ -379,7 +379,7 @@ def rank_attention(summary: pl.DataFrame, top: int) -> pl.DataFrame:
     An HPA that no rule speaks of is not in it; equal scores are in the order of the key. Raises
     nothing.
     """
-    found = pl.concat([_apply(summary.lazy(), rule) for rule in RULES])
+    found = apply_rules(summary)
     failed = pl.col("rule").is_in(_FAILED)
     ranked = (
         found.with_columns(highest=pl.col("score").max().over(KEY))
@@ -400,8 +400,18 @@ def rank_attention(summary: pl.DataFrame, top: int) -> pl.DataFrame:
     return ranked.select(COLUMNS).collect()
 
 
+def apply_rules(summary: pl.DataFrame) -> pl.LazyFrame:
+    """Return a row for each HPA and rule that speaks of it: key, rule, order, score, why, evidence.
+
+    `evidence` is a JSON object of the summary's columns that the rule reads.
+    """
+    return pl.concat([_apply(summary.lazy(), rule) for rule in RULES])
+
+
 def _apply(summary: pl.LazyFrame, rule: Rule) -> pl.LazyFrame:
-    """Return key, rule, order in the table, score and sentence of the HPAs of one rule."""
+    """Return the rows of one rule."""
+    read = (rule.when, rule.share, *(p for p in rule.why if isinstance(p, pl.Expr)))
+    evidence = dict.fromkeys(name for part in read for name in part.meta.root_names())
     names: Sequence[str] = [r.name for r in RULES]
     parts = [pl.lit(p) if isinstance(p, str) else p.cast(pl.String) for p in rule.why]
     return summary.filter((_C("ticks") > 0) & rule.when).select(
@@ -410,4 +420,5 @@ def _apply(summary: pl.LazyFrame, rule: Rule) -> pl.LazyFrame:
         pl.lit(names.index(rule.name)).alias("order"),
         rule.score.cast(pl.Float64).alias("score"),
         pl.concat_str(parts).alias("why"),
+        pl.struct(*evidence).struct.json_encode().alias("evidence"),
     )

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     import altair as alt
 
 _HEIGHT: Final = 230
-_LINES: Final[dict[str, tuple[str, str, float, list[int]]]] = {
+LINES: Final[dict[str, tuple[str, str, float, list[int]]]] = {
     "applied": ("recorded", look.SKY, 6, [1, 0]),
     "proposal": ("metrics ask for", look.VERMILION, 1, [1, 0]),
     "max_replicas": ("maxReplicas", look.INK, 1, [5, 3]),
     "min_replicas": ("minReplicas", look.GREY, 1.5, [1, 3]),
     "desired": ("the rules decide", look.BLUE, 2, [1, 0]),
 }
-_RULES: Final = {
+RULES: Final = {
     "metric": look.PALE,
     "tolerance": look.LINE,
     "window_up": "#a5d8f3",
@@ -33,7 +33,7 @@ _RULES: Final = {
     "max": look.VERMILION,
     "invalid_metric": "#cc79a7",
 }
-_OTHER: Final = look.GREY
+OTHER: Final = look.GREY
 """Color of the rules that are rare."""
 
 
@@ -66,13 +66,13 @@ def recorded_chart(
     stretch = stretch_of(decisions, "proposal", name, from_ms, length_ms)
     ts = pl.col("ts").dt.timestamp("ms")
     inside = ts.is_between(stretch.from_ms, stretch.to_ms, closed="left")
-    ticks = decisions.filter(inside).select(ts, *_LINES, "binding").sort("ts")
-    highest: dict[str, int] = ticks.select(pl.col(*_LINES).max()).to_dicts()[0]
+    ticks = decisions.filter(inside).select(ts, *LINES, "binding").sort("ts")
+    highest: dict[str, int] = ticks.select(pl.col(*LINES).max()).to_dicts()[0]
     reached = max(*(highest[name] or 0 for name in ("applied", "proposal", "desired")), 1)
     lowest = min(ticks["max_replicas"].drop_nulls().to_list(), default=0)
     shown = {
         column: line
-        for column, line in _LINES.items()
+        for column, line in LINES.items()
         if highest[column] is not None
         and (column != "max_replicas" or lowest <= NEAR_MAX * reached)
     }
@@ -159,8 +159,8 @@ def _strip(ticks: pl.DataFrame, to_ms: int, time: Any) -> alt.Chart:
     rules = rules.filter(pl.col("binding").ne_missing(pl.col("binding").shift()))
     rules = rules.select("ts", until=pl.col("ts").shift(-1, fill_value=to_ms), rule="binding")
     there = set(rules["rule"].drop_nulls())
-    found = [*(rule for rule in _RULES if rule in there), *sorted(there - set(_RULES))]
-    scale = alt.Scale(domain=found, range=[_RULES.get(rule, _OTHER) for rule in found])
+    found = [*(rule for rule in RULES if rule in there), *sorted(there - set(RULES))]
+    scale = alt.Scale(domain=found, range=[RULES.get(rule, OTHER) for rule in found])
     legend = alt.Legend(orient="bottom", title="rule that made the decision")
     return (
         alt.Chart(look.rows(rules.to_dicts()))

@@ -25,7 +25,7 @@ NEAR_MAX: Final = 1.35  # maxReplicas is drawn up to so many times of what was r
 _DEMAND: Final = ("demand: pods that the work asks for", "#dfe5ea")
 _SATURATED: Final = ("saturated", "#f2c14e")
 _LIMIT: Final = "maxReplicas"
-_TICK: Final = (
+TICK: Final = (
     "utchours(datum.value) || utcminutes(datum.value) "
     "? utcFormat(datum.value, '%H:%M') : utcFormat(datum.value, '%b %d')"
 )
@@ -61,7 +61,7 @@ class Stretch(NamedTuple):
         """Return the time axis of rows with `ts` in ms; `more` as in `alt.Axis`."""
         import altair as alt
 
-        ends, told = [self.from_ms, self.to_ms], {"title": "time (UTC)", "labelExpr": _TICK}
+        ends, told = [self.from_ms, self.to_ms], {"title": "time (UTC)", "labelExpr": TICK}
         scale = alt.Scale(type="utc", domain=ends, nice=False)
         return alt.X("ts:T", scale=scale, axis=alt.Axis(**told | more))
 

@@ -36,8 +36,8 @@ def test_an_ordinary_hpa_has_none() -> None:
 def test_directions() -> None:
     off = {"selectPolicy": "Disabled"}
     assert told(resource(70), behavior={"scaleUp": off, "scaleDown": off}) == {
-        "up_disabled": "scaling up is disabled: only minReplicas can make it grow",
-        "down_disabled": "scaling down is disabled: only maxReplicas can shrink it",
+        "scale_up_disabled": "scaling up is disabled: only minReplicas can make it grow",
+        "scale_down_disabled": "scaling down is disabled: only maxReplicas can shrink it",
     }
 
 

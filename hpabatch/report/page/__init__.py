@@ -1,0 +1,1 @@
+"""The page to send: one HTML file with verdict, findings, fleet and timelines, for any browser."""

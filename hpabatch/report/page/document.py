@@ -1,0 +1,435 @@
+"""The document of the page, `report.json`: everything that it shows, as JSON values.
+
+Strings are printable; only `key` holds names as they are. `timelines` and `moments` are in the
+order of `hpas`.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from hpabatch.engine.fleet.candidates import Skipped
+from hpabatch.engine.replay.run import ReplayNotes
+from hpabatch.engine.replay.summary import KEY, FleetTotals
+from hpabatch.model.printable import counted, printable, printable_line, printable_lines
+from hpabatch.report.base import label, many_clusters
+from hpabatch.report.numbers import share
+from hpabatch.report.page.advice import MEASURES
+from hpabatch.report.page.series import MEANINGS, MOMENT
+from hpabatch.report.pictures.data import length_text
+from hpabatch.report.replay import rules_line
+
+KIND: Final = "hpabatch report"
+FORMAT: Final = 1
+WEEK_HOURS: Final = 168.0
+MONTH_HOURS: Final = 720.0
+_UNITS: Final = {"cost": "", "core_hours": "requested cores", "pod_hours": "replicas"}
+_RANK: Final = {"high": 0, "medium": 1, "low": 2, None: 3}
+_HPA: Final = (
+    *("target_kind", "target", "min_replicas", "max_replicas", "metric", "applied_mean"),
+    *("applied_replica_hours", "agreement_share", "reversals", "reversals_per_day"),
+    *("at_min_share", "at_max_share", "invalid_share", "undecided_share", "hours", "error"),
+    *("recorded_changes", "foreign_changes"),
+)
+_HELD: Final = (
+    *("window_up_share", "window_down_share", "policy_up_share", "policy_down_share"),
+    *("disabled_up_share", "disabled_down_share"),
+)
+_UNGRADED: Final = {"grade": None, "of": ""}
+_GAP: Final = 0.02
+"""Share of the time without a decision from which on a gap is named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What a page is made of.
+
+    Attributes:
+        history: as the commands of the page name it.
+        command: what made the page.
+        options: of `hpabatch explain`, so that it decides as the page does.
+        notes: on the replay: HPAs left out, warnings, evidence.
+        totals: sums over the summary.
+        summary: one row per HPA.
+        found: its findings.
+        timelines, moments: by HPA (`series`); of moments also how many there are.
+        fleet: the sum of the recorded sizes over time.
+        advice: recommendations (`page.advice`).
+        plan: tables of a capacity plan.
+    """
+
+    history: str
+    command: str
+    options: str
+    notes: ReplayNotes
+    totals: FleetTotals
+    summary: pl.DataFrame
+    found: pl.DataFrame
+    timelines: Mapping[tuple[str, ...], Any]
+    moments: Mapping[tuple[str, ...], tuple[list[Any], int]]
+    fleet: Mapping[str, Any]
+    advice: Sequence[dict[str, Any]] = ()
+    plan: Sequence[dict[str, Any]] = field(default_factory=tuple)
+
+
+def document_of(given: Gathered) -> dict[str, Any]:
+    """Return the document."""
+    many = many_clusters(given.summary) if given.summary.height else False
+
+    def name(key: Sequence[str]) -> str:
+        return printable(label(*key, with_cluster=many))
+
+    found = given.found
+    findings = [
+        {"hpa": name([row[part] for part in KEY])}
+        | {part: row[part] for part in ("finding", "severity", "group", "why", "fix", "evidence")}
+        for row in found.iter_rows(named=True)
+    ]
+    rows = {tuple(row[part] for part in KEY): row for row in given.summary.iter_rows(named=True)}
+    there = {*rows, *((s.cluster, s.namespace, s.hpa) for s in given.notes.skipped)}
+    known = [item for item in given.advice if tuple(item["key"]) in there]
+    advice = [item | {"hpa": name(item["key"])} for item in known]
+    if len(known) < len(given.advice):
+        others = counted(len(given.advice) - len(known), "HPA")
+        unknown = f"--advice is about {others} more, which are not in the replay: left out"
+        notes = replace(given.notes, warnings=(*given.notes.warnings, unknown))
+        given = replace(given, notes=notes)
+    lists = {
+        "act": _to_do(findings, advice),
+        "harm": list(_harm(found, rows, name)),
+        "ask": [*_questions(findings, advice), *_left_out(given.notes.skipped, name)],
+    }
+    told = {
+        "kind": KIND,
+        "format": FORMAT,
+        "history": given.history,
+        "command": given.command,
+        "explain": f"hpabatch explain {shlex.quote(given.history)}",
+        "explain_options": given.options,
+        "span": {"from": given.totals.first_ts, "to": given.totals.last_ts},
+        "verdict": _verdict(given, findings, advice, lists),
+        "amounts": list(_amounts(given, advice)),
+        "trust": list(_trust(given, advice)),
+        "lists": lists,
+        "findings": findings,
+        "hpas": [_hpa(row, name(key), advice, findings) for key, row in rows.items()],
+        "fleet": given.fleet,
+        "advice": advice,
+        "plan": list(given.plan),
+        "provenance": _provenance(given, rows, name),
+        "moment_fields": list(MOMENT),
+        "rules": MEANINGS,
+        "timelines": [given.timelines.get(key) for key in rows],
+        "moments": [
+            {"rows": some, "all": count}
+            for some, count in (given.moments.get(key, ([], 0)) for key in rows)
+        ],
+    }
+    return _shown(told)  # type: ignore[no-any-return]
+
+
+def _shown(value: Any, key: str = "") -> Any:
+    """Return JSON values with printable strings; a patch keeps its lines, `key` its names."""
+    match value:
+        case str() if key == "patch":
+            return printable_lines(value)
+        case str():
+            return printable_line(value)
+        case float() if not math.isfinite(value):
+            return None
+        case dict():
+            return {k: _shown(v, k) for k, v in value.items()}
+        case list() | tuple() if key == "key":
+            return list(value)
+        case list() | tuple() if key not in ("values", "timelines"):
+            return [_shown(v) for v in value]
+    return value
+
+
+def _hpa(
+    row: Mapping[str, Any], name: str, advice: Iterable[Any], findings: Iterable[Any]
+) -> dict[str, Any]:
+    own = [item["severity"] for item in findings if item["hpa"] == name]
+    answers = [item["answer"] for item in advice if item["hpa"] == name]
+    return {
+        "hpa": name,
+        "key": [row[part] for part in KEY],
+        "namespace": row["namespace"],
+        **{column: row[column] for column in _HPA},
+        "held_share": sum(row[column] for column in _HELD),
+        "findings": len(own),
+        "severity": own[0] if own else None,
+        "answer": answers[0] if answers else None,
+    }
+
+
+# ---- verdict -------------------------------------------------------------------------------------
+
+
+def _verdict(
+    given: Gathered,
+    findings: Sequence[Mapping[str, Any]],
+    advice: Sequence[Mapping[str, Any]],
+    lists: Mapping[str, Sequence[Any]],
+) -> str:
+    totals = given.totals
+    looked = len({item["hpa"] for item in findings if item["severity"] == "high"})
+    parts = [
+        f"{counted(totals.hpas, 'HPA')} used {totals.applied_replica_hours:,.0f} replica-hours"
+    ]
+    if totals.first_ts and totals.last_ts:
+        begin, end = (datetime.fromisoformat(t) for t in (totals.first_ts, totals.last_ts))
+        parts[0] += f" in {length_text((end - begin).total_seconds() / 3600)}"
+    if looked:
+        have = "has a finding" if looked == 1 else "have findings"
+        parts.append(f"{looked} {have} of high severity")
+    elif not findings:
+        parts.append("nothing stands out")
+    changes = sum(item["answer"] == "change" for item in advice)
+    if advice:
+        parts.append(f"{changes} of {counted(len(advice), 'HPA')} should change")
+    if harmed := len({item["hpa"] for item in lists["harm"]}):
+        parts.append(f"{harmed} are held back today" if harmed > 1 else "1 is held back today")
+    return "; ".join(parts)
+
+
+def _amounts(given: Gathered, advice: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield what the fleet takes, and with all changes, as a range."""
+    totals = given.totals
+    yield {"name": "replica-hours recorded", "now": totals.applied_replica_hours, "unit": ""}
+    for measure in MEASURES:
+        known = [item for item in advice if item["today"].get(measure) is not None]
+        if not known:
+            continue
+        now = low = high = 0.0
+        for item in known:
+            rate = item["today"][measure] / item["hours"]
+            least, most = _left(item, measure)
+            now, low, high = now + rate, low + rate * least, high + rate * most
+        is_money = measure == "cost"
+        times = MONTH_HOURS if is_money else 1.0
+        unit = next((item["currency"] or "" for item in known), "") if is_money else ""
+        ends = [f"{end / now - 1:+.1%}" for end in (low, high)] if now else ["0.0%"]
+        yield {
+            "name": "cost a month" if is_money else f"{_UNITS[measure]} on average",
+            "now": now * times,
+            "low": low * times,
+            "high": high * times,
+            "change": " to ".join(dict.fromkeys(ends)),
+            "unit": unit,
+            "covers": f"{len(known)} of {counted(totals.hpas, 'HPA')}, in the judged blocks",
+        }
+
+
+def _left(item: Mapping[str, Any], measure: str) -> tuple[float, float]:
+    """Return which part is left of what an HPA takes of a measure, at the least and most."""
+    before, after = item["today"].get(measure), item["after"].get(measure)
+    if item["answer"] != "change" or not before or after is None:
+        return 1.0, 1.0
+    ends = [item["saving_low_pct"], item["saving_high_pct"]]
+    known = ends if measure == item["minimize"] else []
+    left = [after / before, *(1.0 - pct / 100.0 for pct in known if pct is not None)]
+    return min(left), max(left)
+
+
+def _trust(given: Gathered, advice: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, str]]:
+    """Yield how far each claim can be relied on: its grade, and what that rests on."""
+    totals, evidence = given.totals, given.notes.evidence
+    same = totals.agreement_share
+    if same is None:
+        yield _claim("the rules decide as the controller did", "not known", "no size was decided")
+    else:
+        grade = "high" if same >= 0.99 else "medium" if same >= 0.9 else "low"
+        shown = f"{min(same, 0.999) if same < 1 else 1:.1%}"
+        why = f"{shown} of the decisions have the recorded size; {rules_line(evidence)}"
+        yield _claim("the rules decide as the controller did", grade, why)
+    gone = totals.undecided_share or 0.0
+    grade = "high" if gone < 0.01 else "medium" if gone < 0.2 else "low"
+    why = f"no decision was possible in {gone:.1%} of the ticks; "
+    why += f"{counted(len(given.notes.skipped), 'HPA')} left out"
+    yield _claim("what was recorded is complete", grade, why)
+    if assumed := _assumptions(evidence):
+        why = f"assumed or estimated: {', '.join(assumed)}"
+        yield _claim("times of syncs and samples are right", "medium", why)
+    if not advice:
+        why = "nothing was simulated: add --advice with a folder of hpabatch advise"
+        yield _claim("savings", "not known", why)
+        return
+    sure = [item["confidence"] for item in advice if item["answer"] == "change"]
+    counts = ", ".join(f"{sure.count(c)} {c}" for c in ("high", "medium", "low") if c in sure)
+    grade = "mixed" if len(set(sure)) > 1 else next(iter(sure), "not known")
+    why = f"changes by confidence: {counts or 'none'}; simulated, and judged on blocks of time "
+    yield _claim("savings", str(grade), f"{why}that they were not chosen on")
+
+
+def _claim(claim: str, grade: str, why: str) -> dict[str, str]:
+    return {"claim": claim, "grade": grade, "why": why}
+
+
+# ---- lists ---------------------------------------------------------------------------------------
+
+
+def _changes(advice: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the recommended changes: broken SLOs first, then the surest, then the largest."""
+
+    def order(item: Mapping[str, Any]) -> tuple[Any, ...]:
+        saved = (item["saving_pct"] or 0.0) * (item["today"].get(item["minimize"]) or 0.0)
+        return not item["slo_broken"], _RANK[item["confidence"]], -saved, item["key"]
+
+    for item in sorted((i for i in advice if i["answer"] == "change"), key=order):
+        doubts = "; ".join(item["doubts"]) or "none is known"
+        yield {
+            "hpa": item["hpa"],
+            "what": ", ".join(item["changes"]),
+            "effect": _effect(item),
+            "detail": f"risk: {doubts}",
+            "grade": item["confidence"],
+            "of": "confidence",
+        }
+
+
+def _effect(item: Mapping[str, Any]) -> str:
+    """Return the saving as a range, or what ends a broken SLO costs."""
+    ends = [e for e in (item["saving_low_pct"], item["saving_high_pct"]) if e is not None]
+    if item["saving_pct"] is not None:
+        ends.append(item["saving_pct"])
+    if not ends:
+        return "ends a broken SLO" if item["slo_broken"] else ""
+    low, high, of = min(ends), max(ends), item["minimize"].replace("_", "-")
+    if high <= 0:
+        words = f"costs {_ends(-high, -low)} % more {of}"
+    else:
+        words = f"saves {_ends(low, high)} % of its {of}"
+    return f"ends a broken SLO; {words}" if item["slo_broken"] else words
+
+
+def _ends(low: float, high: float) -> str:
+    ends = f"{low:.1f}", f"{high:.1f}"
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+
+
+def _to_do(
+    findings: Iterable[Mapping[str, Any]], advice: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return what stands still, then recommended changes, then what else is to be corrected.
+
+    A finding of low severity is left out where a change of its HPA is recommended.
+    """
+    changed = {item["hpa"] for item in advice if item["answer"] == "change"}
+    wrong = [item for item in findings if item["group"] == "act"]
+    first = [_entry(item, item["fix"]) for item in wrong if item["severity"] == "high"]
+    last = [
+        _entry(item, item["fix"])
+        for item in wrong
+        if item["severity"] == "medium"
+        or (item["severity"] == "low" and item["hpa"] not in changed)
+    ]
+    return [*first, *_changes(advice), *last]
+
+
+def _entry(item: Mapping[str, Any], detail: str, effect: str = "") -> dict[str, Any]:
+    return {
+        "hpa": item["hpa"],
+        "what": item["why"],
+        "effect": effect,
+        "detail": detail,
+        "grade": item["severity"],
+        "of": "severity",
+    }
+
+
+def _harm(
+    found: pl.DataFrame, rows: Mapping[tuple[str, ...], Mapping[str, Any]], name: Any
+) -> Iterator[dict[str, Any]]:
+    """Yield limits that do harm, with the hours a week, and what a larger maximum costs."""
+    for item in found.filter(pl.col("group") == "harm").iter_rows(named=True):
+        key = tuple(item[part] for part in KEY)
+        row, effect = rows[key], ""
+        if item["finding"] == "at_max":
+            hours = row["at_max_share"] * WEEK_HOURS
+            needed, most = row["asked_at_max"], row["bound_max"]
+            effect = (
+                f"{hours:.1f} h a week at the limit; maxReplicas {needed} would end it, for at "
+            )
+            effect += f"most {(needed - most) * hours:,.0f} replica-hours a week"
+        yield _entry(item | {"hpa": name(key)}, item["fix"], effect)
+
+
+def _questions(
+    findings: Iterable[Mapping[str, Any]], advice: Iterable[Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    for item in findings:
+        if item["group"] == "ask":
+            yield _entry(item, item["fix"])
+    for item in advice:
+        if item["answer"] == "no advice":
+            needs = "; ".join(item["surer"]) or "record more, or state what is not known"
+            why = f"no advice: {'; '.join(item['reasons'])}"
+            yield {"hpa": item["hpa"], "what": why, "effect": "", "detail": needs} | _UNGRADED
+
+
+def _left_out(skipped: Iterable[Skipped], name: Any) -> Iterator[dict[str, Any]]:
+    for item in skipped:
+        key = (item.cluster, item.namespace, item.hpa)
+        what = f"left out: {item.reason}"
+        yield {"hpa": name(key), "what": what, "effect": "", "detail": ""} | _UNGRADED
+
+
+# ---- provenance ----------------------------------------------------------------------------------
+
+
+def _assumptions(evidence: Mapping[str, str]) -> list[str]:
+    return [
+        f"{name.replace('_', ' ')} {value}"
+        for name, value in evidence.items()
+        if value.endswith(("(assumed)", "(estimated)"))
+    ]
+
+
+def _provenance(
+    given: Gathered, rows: Mapping[tuple[str, ...], Mapping[str, Any]], name: Any
+) -> dict[str, Any]:
+    gaps = [
+        f"{name(key)}: no decision in {share(row['undecided_share'])} of its ticks"
+        + (f" ({row['error']})" if row["error"] else "")
+        for key, row in rows.items()
+        if (row["undecided_share"] or 0.0) > _GAP
+    ]
+    return {
+        "evidence": dict(given.notes.evidence),
+        "warnings": list(given.notes.warnings),
+        "gaps": gaps,
+        "assumptions": _assumptions(given.notes.evidence),
+    }
+
+
+# ---- the fleet over time -------------------------------------------------------------------------
+
+
+class FleetSizes:
+    """The sum of the recorded sizes of all HPAs, gathered one HPA after the other."""
+
+    INTERVALS: Final = 400
+
+    def __init__(self, from_ms: int, to_ms: int) -> None:
+        """Cut the time into intervals."""
+        self.edges_ms = np.linspace(from_ms, max(to_ms, from_ms + 1), self.INTERVALS + 1)
+        self._sums = np.zeros(self.INTERVALS)
+
+    def add(self, sums: Any, counts: Any) -> None:
+        """Add an HPA: sums of sizes and numbers of ticks by interval."""
+        self._sums += np.divide(sums, counts, out=np.zeros(self.INTERVALS), where=counts > 0)
+
+    def told(self) -> dict[str, Any]:
+        """Return start, width in ms, and the mean sum of each interval."""
+        start, width = float(self.edges_ms[0]), float(self.edges_ms[1] - self.edges_ms[0])
+        values = [round(value, 2) for value in self._sums.tolist()]
+        return {"from_ms": start, "width_ms": width, "values": values}

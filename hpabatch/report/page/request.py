@@ -1,0 +1,25 @@
+"""Options of the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hpabatch.engine.replay.request import ReplayRequest
+from hpabatch.model.options import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportRequest(ReplayRequest):
+    """A page on a history: verdict, findings, fleet, timelines."""
+
+    advice: str | None = option(
+        "path",
+        "Folder that `hpabatch advise` wrote: what to change, and what that saves.",
+        metavar="FOLDER",
+    )
+    plan: str | None = option(
+        "path", "Folder that `hpabatch plan --out` wrote: a capacity plan.", metavar="FOLDER"
+    )
+    redact: bool = option(
+        "flag", "Replace names of clusters, namespaces, HPAs, targets and metrics by others.", False
+    )

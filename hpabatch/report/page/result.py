@@ -1,0 +1,259 @@
+"""The page as a result: gathered shard by shard, shown as HTML, Markdown, JSON or a table."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from hpabatch.engine.capacity.run import CapacityPlan
+from hpabatch.engine.columns.findings import FINDINGS
+from hpabatch.engine.explain.request import ExplainRequest
+from hpabatch.engine.findings.run import findings_of
+from hpabatch.engine.fleet.candidates import Skipped
+from hpabatch.engine.fleet.plan import ReplayPlan
+from hpabatch.engine.replay.run import join_notes, replay_shards
+from hpabatch.engine.replay.summary import KEY, join_summaries, total
+from hpabatch.errors import UsageError
+from hpabatch.history.files import atomic_path
+from hpabatch.jobs.parquet import EVIDENCE_KEY
+from hpabatch.jobs.replay import NothingReplayedError
+from hpabatch.model.options import Request, flag
+from hpabatch.model.printable import printable
+from hpabatch.model.progress import Progress, silent
+from hpabatch.model.times import show_duration
+from hpabatch.report.base import Grid, Head, Output, Result, View
+from hpabatch.report.capacity import Plan
+from hpabatch.report.forms import report_bytes
+from hpabatch.report.numbers import number
+from hpabatch.report.page.advice import read_advice
+from hpabatch.report.page.document import FleetSizes, Gathered, document_of
+from hpabatch.report.page.redact import redacted
+from hpabatch.report.page.request import ReportRequest
+from hpabatch.report.page.series import moments_of, sizes_over, timeline_of
+
+ALL_MOMENTS: Final = 40_000
+LEAST_MOMENTS: Final = 40
+MOST_MOMENTS: Final = 400
+"""Moments of an HPA: so many of the fleet's, but no fewer and no more."""
+SHOWN: Final = 15
+_LISTS: Final = {
+    "act": "Do now",
+    "harm": "Harmed today",
+    "ask": "Cannot be judged",
+}
+_HEADS: Final = (
+    Head("HPA", value="hpa", left=True, folds=True),
+    Head("WHAT", value="what", left=True, folds=True),
+    Head("EFFECT", value="effect", left=True, folds=True),
+    Head("DETAIL", value="detail", left=True, folds=True),
+    Head("GRADE", value="grade", show=lambda grade: grade or "", left=True),
+)
+
+
+@dataclass(frozen=True, repr=False)
+class FleetReport(Result):
+    """A page on a history.
+
+    Attributes:
+        told: the document, as JSON values.
+        skipped: HPAs that could not be replayed.
+    """
+
+    told: Mapping[str, Any]
+    skipped: tuple[Skipped, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """What the HPAs used, how many need a look, and how many should change."""
+        return str(self.told["verdict"])
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The findings, with the labels of their HPAs."""
+        names = ["hpa", *FINDINGS.names[len(KEY) :]]
+        rows = [{name: row.get(name) for name in names} for row in self.told["findings"]]
+        schema = {"hpa": pl.String()} | {n: FINDINGS.schema[n] for n in names[1:]}
+        return pl.DataFrame(rows, schema=schema)
+
+    @property
+    def evidence(self) -> Mapping[str, str]:
+        """What it rests on."""
+        return self.told["provenance"]["evidence"]  # type: ignore[no-any-return]
+
+    def body(self, view: View) -> Iterator[str | Grid]:
+        """Generate amounts, the three lists, and how far the claims can be relied on."""
+        yield from map(amount_line, self.told["amounts"])
+        yield ""
+        for name, title in _LISTS.items():
+            rows = self.told["lists"][name]
+            yield f"{title} ({len(rows)}):"
+            if rows:
+                yield Grid.of(_HEADS, rows, SHOWN, "the page has all")
+            yield ""
+        for claim in self.told["trust"]:
+            yield f"trust in “{claim['claim']}”: {claim['grade']} ({claim['why']})"
+
+    def basis(self) -> Sequence[str]:
+        """Return what made it."""
+        return [f"made by: {self.told['command']}"]
+
+    def document(self) -> Mapping[str, Any]:
+        """Return the document of the page."""
+        return self.told
+
+    def own(self, output: Output, view: View) -> str | None:
+        """Return JSON with a line for each part: an indented list of steps would be long."""
+        if output is not Output.json:
+            return None
+        return "{\n" + ",\n".join(
+            f"{json.dumps(name)}: {json.dumps(part, allow_nan=False)}"
+            for name, part in self.told.items()
+        ) + "\n}\n"  # fmt: skip
+
+    @property
+    def html(self) -> str:
+        """The page: one file, which needs no other and no network."""
+        from hpabatch.report.page.html import page_of
+
+        return page_of(self.told)
+
+    def write(self, path: Path | str, form: Output | None = None) -> None:
+        """Write the page, or another form; the file is whole or not there.
+
+        Raises:
+            UsageError: it cannot be written.
+        """
+        data = self.html.encode() if form is None else report_bytes(self, form)
+        with atomic_path(path) as temporary:
+            temporary.write_bytes(data)
+
+
+def amount_line(amount: Mapping[str, Any]) -> str:
+    """Return an amount: `requested cores on average: 27.4 -> 23.1 to 23.9 (-15.7% to -12.8%)`."""
+    now, unit = amount["now"], amount["unit"]
+    line = f"{amount['name']}: {number(now)} {unit}".rstrip()
+    if amount.get("low") is None:
+        return line
+    low, high = amount["low"], amount["high"]
+    ends = [number(low), number(high)]
+    line += f" -> {' to '.join(dict.fromkeys(ends))}"
+    return f"{line} with all changes ({amount['change']}; {amount['covers']})"
+
+
+def report_of(
+    plan: ReplayPlan, request: ReportRequest, history: str, progress: Progress = silent
+) -> FleetReport:
+    """Return the page on the HPAs of a replay plan; memory is bounded by a shard.
+
+    Raises:
+        HistoryError: a table is broken.
+        UsageError: the advice or the plan cannot be read.
+        NothingReplayedError: no HPA could be replayed.
+    """
+    advice = [] if request.advice is None else read_advice(request.advice)
+    tables = [] if request.plan is None else _plan_tables(request.plan)
+    fleet = FleetSizes(plan.clocks.from_ms, plan.clocks.to_ms)
+    most = max(LEAST_MOMENTS, min(ALL_MOMENTS // max(len(plan.chosen), 1), MOST_MOMENTS))
+    facts, summaries, timelines, moments = [], [], {}, {}
+    for k, shard in enumerate(replay_shards(plan, range(len(plan.shards)))):
+        progress("deciding", k / len(plan.shards))
+        facts.append(shard.facts)
+        summaries.append(shard.summary)
+        first = 0
+        for *name, count in shard.summary.select(*KEY, "ticks").iter_rows():
+            # (decisions stand HPA by HPA, in the order of the summary)
+            key, ticks = tuple(name), shard.decisions.slice(first, count)
+            first += count
+            if not count:
+                continue
+            timelines[key] = timeline_of(ticks)
+            moments[key] = moments_of(ticks, most)
+            fleet.add(*sizes_over(ticks, fleet.edges_ms))
+    notes, summary = join_notes(plan, facts), join_summaries(summaries)
+    if summary.is_empty():
+        raise NothingReplayedError(notes.skipped, notes.warnings)
+    told = document_of(
+        Gathered(
+            history=history,
+            command=shlex.join(["hpabatch", "report", history]) + _given(request, ReportRequest),
+            options=_given(request, ExplainRequest, names=False),
+            notes=notes,
+            totals=total(summary),
+            summary=summary,
+            found=findings_of(summary, plan),
+            timelines=timelines,
+            moments=moments,
+            fleet=fleet.told(),
+            advice=advice,
+            plan=tables,
+        )
+    )
+    shown = _redacted(told, plan, request, history) if request.redact else told
+    return FleetReport(shown, notes.skipped)
+
+
+def _given(request: Request, kind: type[Request], names: bool = True) -> str:
+    """Return the options of a request that were given, as the command line takes them."""
+    words: list[str] = []
+    for name, option in kind.options().items():
+        value = getattr(request, name, option.default)
+        if value == option.default or (option.positional and not names):
+            continue
+        if option.kind == "flag":
+            words.append(flag(name, option))
+            continue
+        for one in value if isinstance(value, tuple) else (value,):
+            text = show_duration(one) if option.kind == "duration" else str(one)
+            words += [text] if option.positional else [flag(name, option), text]
+    return f" {shlex.join(map(printable, words))}" if words else ""
+
+
+def _plan_tables(folder: str) -> list[dict[str, Any]]:
+    """Return the tables of a capacity plan in a folder, as strings."""
+    try:
+        hpas, totals = (
+            pl.read_parquet(Path(folder) / f"{name}.parquet") for name in ("hpas", "totals")
+        )
+        metadata = pl.read_parquet_metadata(Path(folder) / "hpas.parquet")
+        found = Plan.of(CapacityPlan(hpas, totals, (), (), json.loads(metadata[EVIDENCE_KEY])))
+        parts = list(found.body(View()))
+    except (OSError, pl.exceptions.PolarsError, KeyError, ValueError):
+        raise UsageError(
+            f"--plan {folder}: expected a folder that `hpabatch plan --out` wrote, got one whose "
+            "hpas.parquet or totals.parquet cannot be read; name another"
+        ) from None
+    grids = [part for part in parts if isinstance(part, Grid)]
+    return [
+        {
+            "title": title,
+            "heads": [head.name for head in grid.heads],
+            "meanings": [head.meaning for head in grid.heads],
+            "left": [head.left for head in grid.heads],
+            "rows": [list(map(printable, row)) for row in grid.rows],
+            "more": grid.more,
+        }
+        for title, grid in zip(("Sums", "HPAs"), grids, strict=False)
+    ]
+
+
+def _redacted(
+    told: Mapping[str, Any], plan: ReplayPlan, request: ReportRequest, history: str
+) -> dict[str, Any]:
+    hpas = [candidate.key for candidate in plan.everyone]
+    specs = [period.spec for c in plan.everyone for period in c.periods]
+    metrics = [metric.subject for spec in specs for metric in spec.metrics if metric.source]
+    names = {
+        "place": filter(None, (history, request.advice, request.plan)),
+        "cluster": [key[0] for key in hpas],
+        "namespace": [key[1] for key in hpas],
+        "hpa": [key[2] for key in hpas],
+        "target": [spec.scale_target_ref.name for spec in specs],
+        "metric": [name for name in metrics if name not in ("cpu", "memory")],
+    }
+    return redacted(told, names)

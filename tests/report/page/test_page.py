@@ -1,0 +1,188 @@
+"""The page: equal bytes, exact lines, safe data, names replaced, advice with its way back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+from datetime import datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hpabatch
+from hpabatch.errors import UsageError
+from hpabatch.model.settings.patch import apply_patch
+from hpabatch.report.forms import markdown_text
+from hpabatch.report.page import series
+from hpabatch.report.page.advice import read_advice
+from hpabatch.report.page.html import VEGA_SHA256, json_element
+from hpabatch.report.page.result import FleetReport
+from hpabatch.report.page.series import LINES, MOMENT, moments_of, timeline_of
+from tests.cli.histories import small
+from tests.report.page.pages import advice, embedded
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small(tmp_path_factory.mktemp("page") / "history", "shop", minutes=90)
+
+
+@pytest.fixture(scope="module")
+def decisions(history: Path) -> list[pl.DataFrame]:
+    replay = hpabatch.open(history).replay()
+    return replay.decisions.partition_by("hpa", maintain_order=True)
+
+
+@pytest.fixture(scope="module")
+def page(history: Path, tmp_path_factory: pytest.TempPathFactory) -> FleetReport:
+    place = advice(tmp_path_factory.mktemp("advice") / "a", "checkout", "elsewhere")
+    return hpabatch.open(history).report(advice=place)
+
+
+def test_equal_histories_give_equal_bytes(history: Path) -> None:
+    pages = [hpabatch.open(history).report().html for _ in range(2)]
+    assert pages[0] == pages[1]
+    assert "http://" not in pages[0].split("<script>")[0]
+
+
+def stepped(line: dict[str, Any], offsets: Any) -> list[int | None]:
+    """Return the value of a line at each offset."""
+    at, values = line["values"][::2], line["values"][1::2]
+    return [values[k] for k in np.searchsorted(at, offsets, side="right") - 1]
+
+
+def test_lines_are_exactly_the_decisions(
+    decisions: list[pl.DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for ticks in decisions:
+        found = timeline_of(ticks)
+        ms = ticks["ts"].to_physical().to_numpy()
+        offsets = (ms - found["from_ms"]) // found["unit_ms"]
+        for name, line in found["lines"].items():
+            assert stepped(line, offsets) == ticks[name].to_list(), name
+        assert {name for name in LINES if ticks[name].null_count() < ticks.height} == {
+            *found["lines"]
+        }
+        monkeypatch.setattr(series, "MOST_STEPS", 1)
+        monkeypatch.setattr(series, "COLUMNS", 10)
+        for name, line in timeline_of(ticks)["lines"].items():
+            if not line.get("columns"):
+                continue
+            at, low, high = (line["values"][k::3] for k in range(3))
+            place = np.searchsorted(at, offsets, side="right") - 1
+            for column in range(len(at)):
+                inside = ticks[name].filter(pl.Series(place == column))
+                assert (inside.min(), inside.max()) == (low[column], high[column])
+        monkeypatch.undo()
+
+
+def test_each_hpa_has_its_own_timeline(page: FleetReport, decisions: list[pl.DataFrame]) -> None:
+    own = {ticks["hpa"][0]: timeline_of(ticks) for ticks in decisions}
+    for hpa, timeline in zip(page.told["hpas"], page.told["timelines"], strict=True):
+        assert timeline == own[hpa["key"][2]]
+
+
+def test_moments_are_the_recorded_rescales_and_what_lasts(decisions: list[pl.DataFrame]) -> None:
+    for ticks in decisions:
+        rows, count = moments_of(ticks, 1000)
+        moments = [dict(zip(MOMENT, row, strict=True)) for row in rows]
+        assert count == len(moments)
+        changed = ticks.filter(pl.col("applied") != pl.col("replicas"))
+        rescales = [m for m in moments if m["kind"] == "rescale"]
+        assert [(m["replicas"], m["applied"], m["binding"]) for m in reversed(rescales)] == list(
+            changed.select("replicas", "applied", pl.col("binding").cast(pl.String)).iter_rows()
+        )
+        for m in moments:
+            if m["kind"] == "hold":
+                begin, end = (datetime.fromisoformat(m[part]) for part in ("ts", "until"))
+                between = ticks.filter(pl.col("ts").is_between(begin, end, "left"))
+                assert (end - begin).total_seconds() >= 3600
+                assert between["binding"].n_unique() == 1
+        assert len(moments_of(ticks, 2)[0]) == min(2, count)
+
+
+@given(st.recursive(st.text() | st.integers(), lambda part: st.dictionaries(st.text(), part)))
+def test_no_data_end_their_element(value: object) -> None:
+    for text in (value, {"</script>": "<!--<script>\u2028\u202e"}):
+        shown = str(json_element(text))
+        assert not set("<\u2028\u202e\n") & set(shown)
+        assert json.loads(shown) == text
+
+
+def test_the_script_of_charts_is_the_one_that_was_looked_at() -> None:
+    assets = files("hpabatch.report.page") / "assets"
+    data = (assets / "vega.js").read_bytes()
+    assert hashlib.sha256(data).hexdigest() == VEGA_SHA256
+    assert b"</script" not in data
+    assert "BSD-3-Clause" in (assets / "LICENSES.txt").read_text()
+
+
+def test_the_page_embeds_all_of_the_document(page: FleetReport, tmp_path: Path) -> None:
+    document = json.loads(json.dumps(page.document()))
+    html = page.html
+    parts = ("timelines", "moments")
+    found = embedded(html, "data") | {
+        name: [embedded(html, f"{name}-{k}") for k in range(len(document["hpas"]))]
+        for name in parts
+    }
+    assert found == document
+    page.write(tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text() == html
+
+
+def test_names_are_replaced_everywhere(history: Path) -> None:
+    recording = hpabatch.open(history)
+    names = {*recording.hpas["hpa"], *recording.hpas["target"], "shop", str(history)}
+    page = recording.report(redact=True)
+    assert not any(
+        re.search(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", text)
+        for name in names
+        for text in (page.html.split("<style>")[0], json.dumps(page.told), markdown_text(page))
+    )
+    labels = [hpa["hpa"] for hpa in page.told["hpas"]]
+    assert len(set(labels)) == len(labels)
+    assert {item["hpa"] for item in page.told["findings"]} <= set(labels)
+
+
+def test_advice_comes_with_what_applies_it_and_what_takes_it_back(page: FleetReport) -> None:
+    (item,) = page.told["advice"]
+    assert (item["hpa"], item["answer"]) == ("shop/checkout", "change")
+    words = shlex.split(item["apply"])
+    patch = yaml.safe_load(Path(words[words.index("--patch-file") + 1]).read_text())
+    assert yaml.safe_load(item["patch"]) == patch
+    back = json.loads(shlex.split(item["rollback"])[-1])
+    certificate = Path(words[-1]).with_suffix(".json")
+    today = json.loads(certificate.read_text())["spec"]["today"]
+    there_and_back = apply_patch(apply_patch(today, patch["spec"]), back["spec"])
+    assert there_and_back == today != apply_patch(today, patch["spec"])
+    first = page.told["lists"]["act"][0]
+    assert (first["hpa"], first["effect"]) == ("shop/checkout", "saves 20.0 % of its pod-hours")
+    assert any("1 HPA more" in warning for warning in page.told["provenance"]["warnings"])
+    pods = next(a for a in page.told["amounts"] if a["name"] == "replicas on average")
+    assert pods["high"] == pytest.approx(0.8 * pods["now"])
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"kind": "hpabatch recommendation"}', None])
+def test_advice_that_cannot_be_read_is_refused(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "shop.api.json").write_text(text)
+    with pytest.raises(UsageError, match="--advice"):
+        read_advice(str(tmp_path))
+
+
+def test_a_damaged_certificate_is_refused(tmp_path: Path) -> None:
+    file = advice(tmp_path, "api") / "patches" / "shop.api.json"
+    told = json.loads(file.read_text())
+    for name in ("spec", "judging", "parameters", "doubts"):
+        file.write_text(json.dumps(told | {name: 1}))
+        with pytest.raises(UsageError, match=r"shop\.api\.json is damaged; write the advice again"):
+            read_advice(str(tmp_path))
