@@ -125,7 +125,7 @@ def _columns(level: Level, beside: bool, start_ms: int | None) -> Record:
         "replicas": "the column with the number of pods",
     }
     found: dict[str, Kind] = {
-        name: Sources(needed.get(name, Sources.wants)) for name in (*_TEXTS, "replicas", "ready")
+        name: Sources(needed.get(name, Sources().wants)) for name in (*_TEXTS, "replicas", "ready")
     }
     if not pods:
         found["ready"] = never("no ready with level workload", "say lives.ready_after")
