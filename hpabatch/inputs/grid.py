@@ -232,12 +232,12 @@ def read_grids(
         values = tuple(tuple(axis.some(_SHOWN_VALUES)) for axis in chosen)
         return Grid(fields, (TODAY,), values, mistakes=tuple(mistakes))
     settings, notes = _settings(chosen, samples, seed)
-    found: dict[str, dict[str, None]] = {field: {} for field in fields}
+    occurring: dict[str, dict[str, None]] = {field: {} for field in fields}
     for setting in settings:
         given = dict(setting.values)
         for field in fields:
-            found[field][given.get(field, AS_TODAY)] = None
-    return Grid(fields, settings, tuple(map(tuple, found.values())), notes)
+            occurring[field][given.get(field, AS_TODAY)] = None
+    return Grid(fields, settings, tuple(tuple(v) for v in occurring.values()), notes)
 
 
 def _read_axis(

@@ -170,8 +170,8 @@ def _fitting_none(
         theirs = by_value[name, value]
         if all(part in misfits for misfits in unfit for part in theirs):
             found = (reason for misfits in unfit for p in theirs for reason in misfits.get(p, ()))
-            reasons = dict.fromkeys(reason.partition(": ")[2] for reason in found)
-            told.setdefault(tuple(reasons)[:_TOLD], []).append(f"{name}={value}")
+            why = dict.fromkeys(reason.partition(": ")[2] for reason in found)
+            told.setdefault(tuple(why)[:_TOLD], []).append(f"{name}={value}")
     for reasons, values in told.items():
         many = f"none of {len(hpas)} HPAs" if len(hpas) > 1 else _named(hpas[0])
         verb = "fit" if len(values) > 1 else "fits"

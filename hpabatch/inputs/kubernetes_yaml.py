@@ -135,6 +135,10 @@ def _construct_plain(loader: KubernetesLoader, node: ScalarNode) -> object:
     return value
 
 
+def _construct_text(loader: KubernetesLoader, node: ScalarNode) -> str:
+    return str(loader.construct_scalar(node))
+
+
 def _construct_any(loader: KubernetesLoader, node: Node) -> Iterator[object]:
     """Build a node of any kind, whatever its tag says."""
     if isinstance(node, MappingNode):
@@ -152,7 +156,7 @@ def _construct_any(loader: KubernetesLoader, node: Node) -> Iterator[object]:
 
 for _name in ("null", "bool", "int", "float"):
     KubernetesLoader.add_constructor(_PREFIX + _name, _construct_plain)
-KubernetesLoader.add_constructor(_TEXT, lambda loader, node: str(loader.construct_scalar(node)))
+KubernetesLoader.add_constructor(_TEXT, _construct_text)
 for _name in ("map", "seq", "binary", "timestamp", "set", "omap", "pairs"):
     KubernetesLoader.add_constructor(_PREFIX + _name, _construct_any)
 # None stands for any other tag.

@@ -72,7 +72,8 @@ def read_map(
         UsageError: it cannot be read; all mistakes in it with their lines and keys.
     """
     place = read_document(path, "map")
-    level: Level = record_of({"level": _LEVEL}, "level", others=True).read(place)["level"]
+    said = place.at("level")
+    level: Level = Level.pod if said.value is None else _LEVEL.read(said)
     given = _map(level, beside is not None, start_ms).read(place)
     return _Decoder(place, level, beside, given).decode(Path(path))
 
@@ -112,7 +113,7 @@ def _map(level: Level, beside: bool, start_ms: int | None) -> Record:
         "pivot": Record(Pivot, nulls=True),
         "guessed": ListOf(kinds.choice(_SUBJECTS), "a list of requests and hpas", least=0),
     }
-    return record_of(sections, "columns")
+    return record_of(sections, "level", "columns")
 
 
 def _columns(level: Level, beside: bool, start_ms: int | None) -> Record:
@@ -124,7 +125,7 @@ def _columns(level: Level, beside: bool, start_ms: int | None) -> Record:
         "replicas": "the column with the number of pods",
     }
     found: dict[str, Kind] = {
-        name: Sources(needed.get(name, Sources.wants)) for name in (*_TEXTS, "replicas", "ready")
+        name: Sources(needed.get(name, Sources().wants)) for name in (*_TEXTS, "replicas", "ready")
     }
     if not pods:
         found["ready"] = never("no ready with level workload", "say lives.ready_after")

@@ -201,11 +201,10 @@ class Sources:
             place.refuse(f"expected a column's name, got {place.value}", "put the name in quotes")
         if not isinstance(place.value, str | Mapping):
             place.expected(self.wants)
-        without, more = () if self.metric else ("type", "object", "selector"), []
+        without: tuple[str, ...] = () if self.metric else ("type", "object", "selector")
+        more: list[Key] = []
         known = ", ".join(name for name in self.units if name != QUANTITY)
-        wants = f"one of {known}, or quantity (500m, 1Gi)" if QUANTITY in self.units else (
-            f"one of {known}"
-        )  # fmt: skip
+        wants = f"one of {known}" + (", or quantity (500m, 1Gi)" if QUANTITY in self.units else "")
         if self.units:
             without += ("pattern",)
             unit = replace(kinds.word(*self.units), wants=wants)

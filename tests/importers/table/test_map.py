@@ -24,6 +24,7 @@ BAD_MAPS: list[tuple[dict[str, Any] | str, str]] = [
         {"columns": {}},
         "level: expected pod (a row per pod) or workload (a row per workload), got nothin",
     ),
+    ({"colums": {}}, "level: expected pod (a row per pod) or workload (a row per workload), got"),
     (
         {"level": "pod"},
         "columns: expected a mapping, got nothing",

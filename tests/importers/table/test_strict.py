@@ -70,7 +70,7 @@ def test_an_entry_in_one_section_leaves_the_name_free_in_another(tmp_path: Path)
 
 def test_entries_that_are_absent_today_are_one_warning(tmp_path: Path) -> None:
     # worker-a and worker-b have entries of their own, and one of them no data.
-    said = listed(**{"worker-a": "1", "worker-b": "1", "billing": "1"})
+    said = listed(**{"worker-a": "200m", "worker-b": "200m", "billing": "200m"})
     result, _ = run_import(tmp_path, merged(POD_MAP, said), rows("worker-a"))
     told = "2 entries of the map match nothing here, first requests.cpu.workloads.worker-b"
     assert result.warnings == (told,)
@@ -86,7 +86,7 @@ def test_what_the_objects_know_is_right(tmp_path: Path) -> None:
 
 def test_a_workload_map_knows_its_one_container(tmp_path: Path) -> None:
     data = f"ts,app,size,cpu\n{BEGIN_S},cart,2,10\n"
-    fine = merged(WORKLOAD_MAP, listed(**{"shop/cart/app": "1"}))
+    fine = merged(WORKLOAD_MAP, listed(**{"shop/cart/app": "200m"}))
     result, _ = run_import(tmp_path, fine, data)
     assert result.warnings == ()
     with pytest.raises(UsageError, match="did you mean shop/cart/app"):
