@@ -57,7 +57,7 @@ def _value(parameter: Any, context: Any, value: Any) -> Any:
     is_default = value == parameter.default and type(value) is type(parameter.default)
     if value is None and not parameter.required:
         value = () if parameter.multiple or parameter.nargs == -1 else None
-    elif kind == list[str] and isinstance(value, tuple):
+    elif value and kind == list[str] and isinstance(value, list | tuple):
         value = list(value)
     elif not is_default and not (kind is str and isinstance(value, str)):
         return type(parameter).process_value(parameter, context, value)
