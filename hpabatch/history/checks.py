@@ -361,8 +361,9 @@ def strictly_increasing(frame: pl.DataFrame, key: Sequence[str]) -> bool:
     if not rest:
         return changed.size == frame.height
     ms = frame[rest[0]].to_physical().fill_null(-(2**63)).to_numpy()
-    equal_or_earlier = np.flatnonzero(ms[1:] <= ms[:-1]) + 1
-    return _all_increase(frame, np.setdiff1d(equal_or_earlier, changed), rest)
+    equal_or_earlier = ms[1:] <= ms[:-1]
+    equal_or_earlier[changed[1:] - 1] = False
+    return _all_increase(frame, np.flatnonzero(equal_or_earlier) + 1, rest)
 
 
 def _all_increase(frame: pl.DataFrame, rows: I64, names: Sequence[str]) -> bool:

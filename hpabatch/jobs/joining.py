@@ -63,7 +63,7 @@ def join_parquet(parts: Iterable[Path], metadata: Mapping[str, str], sink: Path)
             with part.open("rb") as file:
                 theirs, end = _read_footer(part, file)
                 if not footer:
-                    footer, first = _without_groups(theirs), part
+                    footer, first = {k: v for k, v in theirs.items() if k != _GROUPS}, part
                 if theirs[_SCHEMA] != footer[_SCHEMA]:
                     raise UnreadableError(f"{part}: its columns are not those of {first}")
                 shift = out.tell() - len(MAGIC)
@@ -78,10 +78,6 @@ def join_parquet(parts: Iterable[Path], metadata: Mapping[str, str], sink: Path)
                 _copy(part, file, out, end)
         _write_footer(out, footer, groups, count, rows, metadata)
     return rows
-
-
-def _without_groups(footer: Struct) -> Struct:
-    return {number: value for number, value in footer.items() if number != _GROUPS}
 
 
 def _read_footer(part: Path, file: IO[bytes]) -> tuple[Struct, int]:

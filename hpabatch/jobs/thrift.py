@@ -44,15 +44,17 @@ def read_struct(data: bytes) -> Struct:
 
 def write_struct(fields: Struct) -> bytes:
     """Return the bytes of a struct, its fields in the dict's order."""
-    out = bytearray()
-    _write_struct(out, fields)
-    return bytes(out)
+    return write_fields(fields) + b"\0"
 
 
 def write_fields(fields: Struct, before: int = 0) -> bytes:
     """Return the bytes of fields that stand in a struct behind the field `before`."""
     out = bytearray()
-    _write_fields(out, fields, before)
+    for number, (kind, value) in fields.items():
+        out += _header(number, before, kind)
+        before = number
+        if kind not in (TRUE, FALSE):
+            out += _value(kind, value)
     return bytes(out)
 
 
@@ -61,9 +63,46 @@ def write_list(number: int, before: int, kind: int, length: int) -> bytes:
 
     The values' own bytes follow.
     """
+    return _header(number, before, LIST) + _length(kind, length)
+
+
+def _header(number: int, before: int, kind: int) -> bytes:
+    if 0 < number - before <= 15:
+        return bytes([number - before << 4 | kind])
+    return bytes([kind]) + _integer(number)
+
+
+def _value(kind: int, value: Any) -> bytes:
+    if kind in (I16, I32, I64):
+        return _integer(value)
+    if kind == BINARY:
+        return _varint(len(value)) + value  # type: ignore[no-any-return]
+    if kind == STRUCT:
+        return write_struct(value)
+    if kind in (LIST, SET):
+        of, values = value
+        return _length(of, len(values)) + b"".join(_value(of, one) for one in values)
+    if kind == DOUBLE:
+        return struct.pack("<d", value)
+    return bytes([value])
+
+
+def _length(kind: int, length: int) -> bytes:
+    if length < _LONG_LIST:
+        return bytes([length << 4 | kind])
+    return bytes([_LONG_LIST << 4 | kind]) + _varint(length)
+
+
+def _integer(value: int) -> bytes:
+    return _varint((value << 1) ^ (value >> 63))
+
+
+def _varint(value: int) -> bytes:
     out = bytearray()
-    _write_header(out, number, before, LIST)
-    _write_length(out, kind, length)
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
     return bytes(out)
 
 
@@ -138,66 +177,3 @@ class _Reader:
         if length > len(self.data):
             raise IndexError
         return kind, [self.value(kind, depth) for _ in range(length)]
-
-
-def _write_varint(out: bytearray, value: int) -> None:
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-
-
-def _write_integer(out: bytearray, value: int) -> None:
-    _write_varint(out, (value << 1) ^ (value >> 63))
-
-
-def _write_struct(out: bytearray, fields: Struct) -> None:
-    _write_fields(out, fields, 0)
-    out.append(0)
-
-
-def _write_fields(out: bytearray, fields: Struct, before: int) -> None:
-    for number, (kind, value) in fields.items():
-        _write_header(out, number, before, kind)
-        before = number
-        if kind not in (TRUE, FALSE):
-            _write_value(out, kind, value)
-
-
-def _write_header(out: bytearray, number: int, before: int, kind: int) -> None:
-    if 0 < number - before <= 15:
-        out.append(number - before << 4 | kind)
-    else:
-        out.append(kind)
-        _write_integer(out, number)
-
-
-def _write_value(out: bytearray, kind: int, value: Any) -> None:
-    if kind in (I16, I32, I64):
-        _write_integer(out, value)
-    elif kind == BINARY:
-        _write_varint(out, len(value))
-        out += value
-    elif kind == STRUCT:
-        _write_struct(out, value)
-    elif kind in (LIST, SET):
-        _write_items(out, value)
-    elif kind == DOUBLE:
-        out += struct.pack("<d", value)
-    else:
-        out.append(value)
-
-
-def _write_items(out: bytearray, items: Items) -> None:
-    kind, values = items
-    _write_length(out, kind, len(values))
-    for value in values:
-        _write_value(out, kind, value)
-
-
-def _write_length(out: bytearray, kind: int, length: int) -> None:
-    if length < _LONG_LIST:
-        out.append(length << 4 | kind)
-    else:
-        out.append(_LONG_LIST << 4 | kind)
-        _write_varint(out, length)

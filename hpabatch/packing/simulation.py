@@ -270,10 +270,6 @@ class _Packer:
             results=empty_results(count, g.size),
         )
 
-    def _tick_rows(self, h: int) -> int:
-        first, last = self.stream_ends[h]
-        return tick_rows(self.sim_rows[h]["cohort_capacity"], last - first)
-
     def _ring_length(self) -> int:
         """Return how many steps back a scrape that becomes visible can reach, a power of two."""
         steps = 4
@@ -288,7 +284,9 @@ class _Packer:
     def _simulation(self, seed: int, keep_points: bool, trace_rows: int) -> layout.Simulation:
         tables, count = self.tables, len(self.lanes)
         length = self._ring_length()
-        room = max(trace_rows // count, *map(self._tick_rows, range(count))) if trace_rows else 0
+        lanes = zip(self.sim_rows, self.stream_ends, strict=True)
+        least = (tick_rows(row["cohort_capacity"], last - first) for row, (first, last) in lanes)
+        room = max(trace_rows // count, *least) if trace_rows else 0
         traced = count if room else 0
         return layout.Simulation(
             lanes=_table(layout.SIM_LANE, self.sim_rows),

@@ -18,9 +18,8 @@ from hpabatch.engine.fleet.parameters import MAX_AGE_SPACINGS, MIN_MAX_AGE_MS
 from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.replay.attention import rank_attention
 from hpabatch.engine.replay.run import ReplayResult
-from hpabatch.engine.replay.score import Score, ScoreTotals, class_table, score
+from hpabatch.engine.replay.score import CLASSES, Score, ScoreTotals, class_table, score
 from hpabatch.engine.replay.score import total as score_totals
-from hpabatch.engine.replay.score_events import CLASSES
 from hpabatch.engine.replay.summary import FOREIGN_SHARE, KEY, FleetTotals, total
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.jobs.replay import ReplayDone

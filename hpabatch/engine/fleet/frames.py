@@ -62,8 +62,7 @@ def joined_integers(column: pl.Series, absent: int, name: str, arena: Arena) -> 
 def masked(values: Any, known: Any, dtype: Any = np.int64) -> pl.Series:
     """Return values that are null where not known."""
     # Always a copy: a frame keeps an array's memory, and a shard's is used again.
-    known, values = pl.Series(np.asarray(known)), pl.Series(np.array(values, dtype))
-    return pl.select(pl.when(known).then(values)).to_series()
+    return pl.Series(np.array(values, dtype)).set(pl.Series(~np.asarray(known, np.bool_)), None)
 
 
 def words_of(values: Any, words: Mapping[int, str], dtype: pl.DataType) -> pl.Series:

@@ -301,7 +301,8 @@ def _rows(shard: Shard, tick: I64, metric: I64) -> pl.DataFrame:
     fine = said.code == codes.METRIC_OK
     asked = said.code != codes.METRIC_NOT_COMPUTED
     # An answer that failed was not looked into any further.
-    grouped = asked & np.isin(kind, _WITH_PODS) & (fine | (detail.ready + _set_aside(detail) > 0))
+    pods = sum(detail[name] for name in _GROUPS)
+    grouped = asked & np.isin(kind, _WITH_PODS) & (fine | (pods > 0))
     names = pl.Series([name for _, name in metrics_of(shard)], dtype=pl.String)
     return pl.DataFrame(
         {
@@ -318,10 +319,6 @@ def _rows(shard: Shard, tick: I64, metric: I64) -> pl.DataFrame:
             **{name: masked(detail[name], grouped) for name in _GROUPS},
         }
     )
-
-
-def _set_aside(detail: Any) -> Any:
-    return detail.unready + detail.missing + detail.ignored + detail.stray
 
 
 def metrics_of(shard: Shard) -> list[tuple[int, str]]:

@@ -82,7 +82,12 @@ def join_summaries(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """
     if not parts:
         return pl.DataFrame(schema=SUMMARY.schema)
-    return _with_rivals(pl.concat(parts).lazy()).select(list(COLUMNS)).sort(KEY).collect()
+    # The names of all HPAs on an HPA's target, where there are several.
+    target = ["cluster", "namespace", "target_kind", "target"]
+    names = pl.col("hpa").sort().implode().list.join(", ").over(target)
+    hpas = pl.concat(parts).lazy()
+    hpas = hpas.with_columns(rivals=pl.when(pl.len().over(target) > 1).then(names))
+    return hpas.select(list(COLUMNS)).sort(KEY).collect()
 
 
 def summarize(
@@ -113,10 +118,12 @@ def summarize(
     )
     hours = pl.col("step_ms") / MS_PER_HOUR
     counts = ("ticks", "step_ms", "rescales", "reversals", "recorded_changes", "foreign_changes")
+    measures = _measures(fleet, results, applied, sums).lazy()
     return (
-        hpas.with_row_index("lane")
+        hpas.lazy()
+        .with_row_index("lane")
         .with_columns(pl.col("lane").cast(pl.Int64))
-        .join(_measures(fleet, results, applied, sums), "lane", "left", maintain_order="left")
+        .join(measures, "lane", "left", maintain_order="left")
         .with_columns(
             _most_frequent("metric", hpas.height, drove),
             _most_frequent("error", hpas.height, failed),
@@ -134,6 +141,7 @@ def summarize(
             .otherwise(0.0)
         )
         .select(name for name in COLUMNS if name != "rivals")
+        .collect()
     )
 
 
@@ -288,12 +296,6 @@ def _foreign(fleet: Fleet, results: Results, applied: I64, hpas: int) -> list[pl
         pl.Series("foreign_changes", [len(texts) for texts in told], dtype=pl.Int64),
         pl.Series("foreign_told", shown, dtype=pl.String),
     ]
-
-
-def _with_rivals(hpas: pl.LazyFrame) -> pl.LazyFrame:
-    target = ["cluster", "namespace", "target_kind", "target"]
-    names = pl.col("hpa").sort().implode().list.join(", ").over(target)
-    return hpas.with_columns(rivals=pl.when(pl.len().over(target) > 1).then(names))
 
 
 def total(summary: pl.DataFrame) -> FleetTotals:

@@ -84,7 +84,8 @@ def status_seeds(
         seen_ms = milliseconds(part["ts"])
         for number, at_ms in enumerate(begun_anew(candidate, instants, starts_ms).tolist()):
             k = int(np.searchsorted(seen_ms, at_ms, side="left")) - 1
-            uid = _uid_at(candidate, at_ms)
+            inside = (p for p in candidate.periods if p.from_ms <= at_ms < p.to_ms)
+            uid = next((p.uid for p in inside), "")
             known = k >= 0 and (not uid or part["uid"][k] == uid)
             status = _status(part.row(k, named=True)) if known else HPAStatus()
             if known or number:
@@ -155,13 +156,6 @@ def _zero_seeds(
             found.append(Seed(at_ms, h, status, first=False, zero=True))
         before = uid, zero
     return found
-
-
-def _uid_at(candidate: Candidate, at_ms: int) -> str:
-    for period in candidate.periods:
-        if period.from_ms <= at_ms < period.to_ms:
-            return period.uid
-    return ""
 
 
 def _status(row: dict[str, object]) -> HPAStatus:

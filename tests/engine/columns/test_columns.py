@@ -21,7 +21,7 @@ from hpabatch.engine.columns.column import (
     unit_of,
 )
 from hpabatch.engine.quality.problems import COLUMNS as PROBLEM_COLUMNS
-from hpabatch.engine.replay.score_events import EVENT_COLUMNS
+from hpabatch.engine.replay.score import EVENT_COLUMNS
 from tests.cli.histories import last_day
 
 ROOT = Path(__file__).parents[3]

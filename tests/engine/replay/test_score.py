@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpabatch.engine.replay.score import (
+    CLASSES,
     COLUMNS,
     NO_CHANGE,
     NO_DECISION,
@@ -20,7 +21,6 @@ from hpabatch.engine.replay.score import (
     score,
     total,
 )
-from hpabatch.engine.replay.score_events import CLASSES
 from hpabatch.engine.replay.summary import KEY
 from tests.effort import effort
 from tests.engine import naive_score as naive
