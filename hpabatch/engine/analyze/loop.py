@@ -129,8 +129,8 @@ class Loop:
         self._span_ms = max(ruled.window_ms, ruled.period_ms)
         self._period_ms = ruled.period_ms
         # Lists hold one entry a tick as long as something needs it.
-        sizes = (np.array([ms // self.sync_ms + 5]) for ms in (ruled.window_ms, ruled.period_ms))
-        self._memory = make_sized_memory(*sizes, spare=1)
+        lengths = np.array([[ruled.window_ms], [ruled.period_ms]]) // self.sync_ms + 5
+        self._memory = make_sized_memory(lengths[0], lengths[1], spare=1)
         if running:
             # The newest recommendation outlives all others, which say the same.
             seed_recommendations(self._memory, 0, [(size, _START_MS - self.sync_ms)])
