@@ -1,4 +1,4 @@
-"""The loop and its folder, with work that is nothing but numbers."""
+"""The loop and its folder, with work of numbers; real jobs go on in test_resume.py."""
 
 from __future__ import annotations
 
@@ -6,54 +6,31 @@ import json
 import tracemalloc
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hpabatch.errors import UnfinishedError, UsageError
-from hpabatch.jobs.folder import Identity, count_kept, open_job
-from hpabatch.jobs.loop import Status, Task, Tasks, run_job
+from hpabatch.errors import UsageError
+from hpabatch.jobs.folder import Identity, open_job
+from hpabatch.jobs.loop import Task, Tasks, run_job
 
 JOB = Identity("abc", {"delay": "0 ms"})
 
 
-@dataclass
 class Squares:
-    """Squares numbers; `stop` ends it before some task, `fail` while one is saved."""
-
-    stop: int | None = None
-    fail: int | None = None
-    done: list[int] = field(default_factory=list)
+    """Squares numbers."""
 
     def compute(self, tasks: Sequence[Task]) -> Iterator[int]:
-        for task in tasks:
-            if task.argument == self.stop:
-                raise KeyboardInterrupt
-            self.done.append(task.argument)
-            yield task.argument**2
+        yield from (task.argument**2 for task in tasks)
 
     def save(self, result: int, place: Path) -> dict[str, Any]:
         (place / "square.txt").write_text(str(result))
-        if self.fail is not None and result == self.fail**2:
-            raise OSError(28, "No space left on device")
         return {"square": result}
 
 
 def tasks(count: int) -> list[Task]:
     return [Task(f"{k:03}", 10 + k, k) for k in range(count)]
-
-
-def test_all_tasks_in_order(tmp_path: Path) -> None:
-    with open_job(tmp_path / "job", JOB) as folder:
-        records = run_job(tasks(5), Squares(), folder)
-        assert list(records) == [{"square": k * k} for k in range(5)]
-        assert (folder.place("003") / "square.txt").read_text() == "9"
-        assert count_kept(folder.path) == 5
-        folder.discard()
-    assert not (tmp_path / "job").exists()
-    assert count_kept(tmp_path / "job") == 0
 
 
 def test_parts_that_others_could_have_put_there_are_not_taken_over(tmp_path: Path) -> None:
@@ -68,35 +45,7 @@ def test_parts_that_others_could_have_put_there_are_not_taken_over(tmp_path: Pat
         assert list(folder.done()) == ["000"]
 
 
-@pytest.mark.parametrize("stop", range(5))
-def test_only_what_is_missing_is_done(tmp_path: Path, stop: int) -> None:
-    with pytest.raises(KeyboardInterrupt), open_job(tmp_path / "job", JOB) as folder:
-        run_job(tasks(5), Squares(stop=stop), folder)
-    assert (tmp_path / "job").exists() == (stop > 0)
-    again = Squares()
-    seen: list[Status] = []
-    with open_job(tmp_path / "job", JOB) as folder:
-        assert list(run_job(tasks(5), again, folder, seen.append))[-1] == {"square": 16}
-    assert again.done == list(range(stop, 5))
-    assert seen[0].resumed == seen[0].done == stop
-    assert seen[-1].done == 5
-
-
-def test_what_cannot_be_saved_ends_it(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="No space left"), open_job(tmp_path / "j", JOB) as folder:
-        run_job(tasks(5), Squares(fail=2), folder)
-    assert sorted(p.name for p in (tmp_path / "j" / "tasks").iterdir()) == ["000", "001"]
-
-
 # ---- the folder ---------------------------------------------------------------------------------
-
-
-def test_only_one_works_in_a_folder(tmp_path: Path) -> None:
-    with open_job(tmp_path / "job", JOB) as folder:
-        run_job(tasks(1), Squares(), folder)
-        with pytest.raises(UnfinishedError, match="another hpabatch is working on the same output"):
-            open_job(tmp_path / "job", JOB)
-    open_job(tmp_path / "job", JOB).__exit__(None, None, None)
 
 
 def left(path: Path) -> None:
