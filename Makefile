@@ -53,8 +53,7 @@ demo: $(VENV)/.core
 # waits for five minutes; it begins last, as beside four busy parts it differs from the controller in
 # its timing and has to be run twice. The kernels come first: a part that needs none would take the
 # place of one that is listed before it. Nothing of the model and of packing is compiled, and no rule
-# that Python calls: their tests run once, where coverage is measured. The naive reference uses
-# nothing of the package, so no change of that makes its own tests fail: these run with `make long`.
+# that Python calls: their tests run once, where coverage is measured.
 IMPORTS  := importers inputs
 APART    := cluster docs history jobs report
 PLAIN    := layout model packing rules
@@ -77,7 +76,7 @@ test: $(VENV)/.dev kernels
 test-compiled test-commands test-interpreted test-imports test-apart: BUSY := nice env $(BUSY)
 
 test-compiled: kernels
-	$(call TESTED,$(patsubst %,--ignore=tests/%,$(APART) $(COMMANDS) $(IMPORTS) $(PLAIN) real reference))
+	$(call TESTED,$(patsubst %,--ignore=tests/%,$(APART) $(COMMANDS) $(IMPORTS) $(PLAIN) real))
 
 test-commands: kernels
 	$(call TESTED,$(COMMANDS:%=tests/%))
@@ -160,10 +159,10 @@ SEED ?=
 fuzz: $(VENV)/.dev
 	HPABATCH_FUZZ_DECISIONS=$(N) HPABATCH_FUZZ_SEED=$(SEED) $(BIN)/python -m pytest tests/fuzz -q -s
 
-# Every golden row (HPABATCH_GOLDEN names their folder), the reference against all of them too; ten
-# minutes of random levels on a real cluster, other ones with SEED=....
+# Every golden row (HPABATCH_GOLDEN names their folder); ten minutes of random levels on a real
+# cluster, other ones with SEED=....
 long: $(VENV)/.dev
-	$(BIN)/python -m pytest tests/conformance tests/reference -q
+	$(BIN)/python -m pytest tests/conformance -q
 	$(BIN)/python -m tests.live_cluster --seed $(or $(SEED),1) --seconds 600
 
 clean:

@@ -93,6 +93,8 @@ def test_one_hpa_by_hand() -> None:
     assert row["pod_hours_unclamped"] == pytest.approx((5 + 4 + 5 * 6 + 3) * 15 / 3600)
     assert row["usable"]
     assert row["why_not"] == ""
+    work, twice = (case.workload.work[CPU] for case in (BURST, grown(BURST, 2000, PROFILE)))
+    assert twice.tolist() == (2 * work).tolist()
 
 
 def test_its_sums_by_hand() -> None:

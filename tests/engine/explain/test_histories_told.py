@@ -43,6 +43,7 @@ def failing(found: Told) -> tuple[str, str]:
     target = "failed to compute desired number of replicas based on listed metrics for "
     assert found.error == f"{target}Deployment/shop/web: {computed}"
     assert found.conditions()[:2] == [READ, inactive(reason, event)]
+    assert found.error_label == "internal"
     return event, error
 
 

@@ -162,11 +162,11 @@ def test_totals_weigh_by_ticks_and_leave_out_what_stood_still() -> None:
         + [{"hpa": "b"} | t for t in (STILL, STILL, missed, AFTER, AFTER, AFTER)]
         + [{"hpa": "c"} | t for t in (WISH, STILL)]
     )
-    found = score(frame)
+    found = score(frame, window_ms=15_000)
     totals = total(found.hpas)
     assert (totals.hpas, totals.scored, totals.ticks) == (3, 2, 8)
     assert (totals.recorded_events, totals.recall, totals.precision) == (2, 0.5, 1.0)
-    assert totals.mae == pytest.approx(2 / 8)
+    assert (totals.mae, totals.window_mae) == pytest.approx((2 / 8, 2 / 5))
     assert totals.unscored_extra == 1
     assert totals.classes == dict.fromkeys(CLASSES, 0) | {"exact": 1, "missed_up": 1}
     table = class_table(found.events)
