@@ -116,7 +116,16 @@ def _map(level: Level, beside: bool, start_ms: int | None) -> Record:
     return record_of(sections, "level", "columns")
 
 
-def _columns(level: Level, beside: bool, start_ms: int | None) -> Record:
+class _Columns:
+    """The kind of `columns`, whose `wants` names the least that a map must have."""
+
+    wants = "a mapping of at least time, namespace, workload and cpu"
+
+    def __init__(self, record: Record) -> None:
+        self.read = record.read
+
+
+def _columns(level: Level, beside: bool, start_ms: int | None) -> _Columns:
     pods = level is Level.pod
     told = " (or --objects FILE, which says whose pod it is)" if pods else ""
     needed = {
@@ -141,7 +150,7 @@ def _columns(level: Level, beside: bool, start_ms: int | None) -> Record:
         "window": Sources(units=DURATION_MS, needs_unit=True),
     }
     workload = () if pods and beside else ("workload",)
-    return record_of(found, "time", *workload, "pod" if pods else "replicas")
+    return _Columns(record_of(found, "time", *workload, "pod" if pods else "replicas"))
 
 
 class _Decoder:

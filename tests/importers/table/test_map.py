@@ -27,7 +27,7 @@ BAD_MAPS: list[tuple[dict[str, Any] | str, str]] = [
     ({"colums": {}}, "level: expected pod (a row per pod) or workload (a row per workload), got"),
     (
         {"level": "pod"},
-        "columns: expected a mapping, got nothing",
+        "columns: expected a mapping of at least time, namespace, workload and cpu, got n",
     ),
     (
         merged(POD_MAP, {"columns": {"time": None}}),
