@@ -72,7 +72,7 @@ class Written:
     outcome: Outcome = Outcome.DONE
     error: str = ""
     uncertain: bool = False
-    ended_s: float = field(default_factory=time.monotonic)
+    ended_s: float = field(default_factory=lambda: time.monotonic())
 
     @property
     def is_void(self) -> bool:
