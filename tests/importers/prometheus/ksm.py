@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import polars as pl
 from hypothesis import strategies as st
@@ -75,7 +74,6 @@ def found_pods(
     heartbeats: Sequence[int] = (),
     span: Span = SPAN,
     findings: Findings | None = None,
-    **options: Any,
 ) -> pl.DataFrame:
     """Return the pods of a window; heartbeats in s."""
     return pod_rows(
@@ -89,5 +87,4 @@ def found_pods(
         [1000 * s for s in heartbeats],
         span,
         Findings() if findings is None else findings,
-        **options,
     )

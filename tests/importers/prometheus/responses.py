@@ -34,7 +34,7 @@ class Memory(Server):
             (labels, kept)
             for labels, points in self.series
             if labels.get("__name__") == request.query.series[0]
-            and all(labels.get(n, "") in (v or ()) for n, v in request.expected().must.items())
+            and all(labels.get(n, "") in v for n, v in request.expected().must.items())
             and (kept := self._points(request, points))
         ]
         if sum(len(points) for _, points in found) > self.most:

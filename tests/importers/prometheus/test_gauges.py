@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpabatch.importers.prometheus.client.samples import Findings, Span
-from hpabatch.importers.prometheus.reading.gauges import Gauge, reduce_gauge
+from hpabatch.importers.prometheus.reading.gauges import reduce_gauge
 from tests.effort import effort
-from tests.importers.prometheus.made import Series, between, made
+from tests.importers.prometheus.made import Series, made, seen
 
 NAMES = ["namespace", "pod", "phase"]
 POD = {"namespace": "shop", "pod": "web-1", "phase": "Running"}
@@ -74,20 +74,6 @@ def test_values_that_are_none_are_left_out() -> None:
 LOOKBACK = 100_000
 
 
-def window(series: list[Series], span: Span) -> Gauge:
-    """Reduce a window as the import does: what is the same all the time comes as one sample."""
-    raw, constant = [], []
-    for labels, points in between(series, span.from_ms, span.until_ms):
-        times = [ts for ts, _ in points]
-        ends = times[0] <= span.after_ms and times[-1] > span.until_ms - 30_000
-        gaps = any(b - a > LOOKBACK for a, b in pairwise(times))
-        if len({value for _, value in points}) == 1 and ends and not gaps:
-            constant.append((labels, points[-1:]))
-        else:
-            raw.append((labels, points))
-    return reduce_gauge(made(raw), made(constant), NAMES, span, Findings())
-
-
 @st.composite
 def gauges(draw: st.DrawFn) -> list[Series]:
     found: list[Series] = []
@@ -105,8 +91,8 @@ def gauges(draw: st.DrawFn) -> list[Series]:
 @given(gauges(), st.lists(st.integers(100_001, 1_499_999), max_size=4, unique=True))
 def test_windows_cut_anywhere_give_the_same_changes(series: list[Series], cuts: list[int]) -> None:
     bounds = [100_000, *sorted(cuts), 1_500_000]
-    parts = [window(series, Span(a, b, LOOKBACK)) for a, b in pairwise(bounds)]
-    whole = window(series, Span(bounds[0], bounds[-1], LOOKBACK))
+    parts = [seen(series, NAMES, Span(a, b, LOOKBACK)) for a, b in pairwise(bounds)]
+    whole = seen(series, NAMES, Span(bounds[0], bounds[-1], LOOKBACK))
     inside = [
         row
         for part, begin in zip(parts, bounds, strict=False)

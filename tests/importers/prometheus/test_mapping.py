@@ -345,7 +345,7 @@ def test_notes_of_many_scaled_objects_are_few(tmp_path: Path) -> None:
 
 def test_one_cluster_of_several(tmp_path: Path) -> None:
     query = one_query(read(tmp_path, ADAPTER), pods_metric("http_requests_per_second"))
-    assert query.within('cluster="a"').text(["x"]) == (
+    assert query.text(["x"], 'cluster="a"') == (
         'sum(rate(http_requests_total{cluster="a",namespace="shop",pod=~"x"}[2m])) by (pod)'
     )
 

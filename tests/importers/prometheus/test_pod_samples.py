@@ -17,7 +17,7 @@ KEY = {"pod": pl.UInt32, "container": pl.UInt32, "ts": pl.Int64}
 
 
 def brought(
-    *containers: list[int], lookback_s: int = 300, apart_s: int = 15, window_s: int = 30
+    *containers: list[int], lookback_s: int = 300, window_s: int = 30
 ) -> tuple[dict[int, dict[int, int]], Findings]:
     """Return by time (s) and container the time (s) of the row taken; containers are numbered."""
     rows = pl.DataFrame(
@@ -30,7 +30,7 @@ def brought(
         orient="row",
     )
     findings = Findings()
-    found = together(rows, 1000 * lookback_s, findings, 1000 * apart_s)
+    found = together(rows, 1000 * lookback_s, findings)
     assert found.columns == rows.columns
     assert not found.select("container", "ts").is_duplicated().any()
     samples: dict[int, dict[int, int]] = {}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpabatch.importers.prometheus.client.samples import Findings, Span, empty_samples
+from hpabatch.importers.prometheus.client.samples import Findings, Span
 from hpabatch.importers.prometheus.pods.usage import USAGE, usage_rows
 from hpabatch.importers.prometheus.reading.gauges import SILENT_MS, source_ranks
 from tests.effort import effort
@@ -19,7 +19,6 @@ from tests.importers.prometheus.made import Series, between, made
 UID = "1a2b3c4d-0000-1111-2222-333344445555"
 POD = {"namespace": "shop", "pod": "web-1", "container": "app"}
 SPAN = Span(0, 600_000, 300_000)
-NOTHING = empty_samples()
 
 
 def cpu_of(*points: tuple[int, float], **labels: str) -> Series:
@@ -160,10 +159,6 @@ def test_containers_looked_at_one_by_one_become_samples_of_the_pod() -> None:
         *((30 * k + 2, "side", 10) for k in range(1, 6)),
     }
     assert findings.counts["together", "pods whose containers are looked at one by one"] == 1
-    alone = usage_rows(
-        made([cpu_of(*app), cpu_of(*side, container="side")]), NOTHING, SPAN, Findings(), apart_ms=0
-    )
-    assert sorted(alone["ts"].unique().to_list()) == sorted(1000 * s for s, _ in app[1:] + side[1:])
 
 
 def test_rates_are_rounded_to_microcores_before_they_are_rounded_up() -> None:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import Final, Literal
 
 import msgspec
@@ -92,12 +90,11 @@ class _Error(msgspec.Struct):
 _ERROR = msgspec.json.Decoder(_Error)
 
 
-def check_reply(reply: Reply, where: str, now_s: float, hide: Callable[[str], str] = str) -> None:
+def check_reply(reply: Reply, where: str, hide: Callable[[str], str] = str) -> None:
     """Return if a reply may be a valid response.
 
     Args:
         where: the address that was asked, for messages.
-        now_s: seconds since 1970, for a Retry-After with a date.
         hide: removes secrets from the message.
 
     Raises:
@@ -119,7 +116,9 @@ def check_reply(reply: Reply, where: str, now_s: float, hide: Callable[[str], st
     if reply.status in _TOO_LARGE:
         raise TooMuchError(told)
     _check_address(reply, where, told, hide)
-    wait_s = retry_after_s(reply.headers, now_s) or 0.0
+    # (Servers of metrics say seconds; after a date the client waits as usual.)
+    after = reply.headers.get("retry-after", "").strip()
+    wait_s = float(after) if after.isascii() and after.isdigit() else 0.0
     if kind == "timeout":
         raise RetryableError(told, "large", wait_s)
     if reply.status in _FAILURES or reply.status >= 500 or reply.status < 300:
@@ -139,27 +138,6 @@ def error_text(reply: Reply, hide: Callable[[str], str] = str) -> tuple[str, str
     # Secrets are hidden before the cut, which might leave the start of one.
     line = " ".join(hide(str(text)[: 16 * _MOST_TEXT]).split())
     return (line if len(line) <= _MOST_TEXT else f"{line[:_MOST_TEXT]} …"), kind
-
-
-def retry_after_s(headers: Mapping[str, str], now_s: float) -> float | None:
-    """Return the seconds of a Retry-After, None if there is no valid one."""
-    value = headers.get("retry-after", "").strip()
-    if value.isascii() and value.replace(".", "", 1).isdigit():
-        return float(value)
-    moment = _moment_s(value)
-    if moment is None:
-        return None
-    # By the server's own clock, where the reply has a Date.
-    said = _moment_s(headers.get("date", "").strip())
-    return max(0.0, moment - (now_s if said is None else said))
-
-
-def _moment_s(value: str) -> float | None:
-    try:
-        moment = parsedate_to_datetime(value)
-    except (ValueError, OverflowError):
-        return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def _check_address(reply: Reply, where: str, told: str, hide: Callable[[str], str]) -> None:

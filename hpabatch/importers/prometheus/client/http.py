@@ -478,7 +478,7 @@ class Server:
         return self._checked(self._exchange("GET", path, fields))
 
     def _checked(self, reply: Reply) -> Reply:
-        check_reply(reply, self.url, time.time(), self._secrets.hide)
+        check_reply(reply, self.url, self._secrets.hide)
         return reply
 
     def _exchange(self, method: str, path: str, fields: Fields) -> Reply:

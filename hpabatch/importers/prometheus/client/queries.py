@@ -83,14 +83,6 @@ class Queries:
                 found[name] = replace(query, series=known)
         return found
 
-    def replicas(self, scalable: Scalable) -> tuple[Query, Query]:
-        """Return the queries of a kind's spec.replicas and status.replicas."""
-        labels = dict(self.queries["hpa_info"].labels)
-        return (
-            Query(f"{scalable.kind} spec.replicas", (scalable.spec,), "", labels),
-            Query(f"{scalable.kind} status.replicas", (scalable.status,), "", labels),
-        )
-
 
 def read_queries(path: Path | str | None = None) -> Queries:
     """Return the built-in queries with what a user's file changes.

@@ -155,10 +155,6 @@ _SERIES: Final = POINTS.names()[0]
 _POSITION: Final = re.compile(r"\s*\(\d+:\d+\)$")
 
 
-class PartialResponseError(InvalidResponseError):
-    """A server warns that its response is incomplete."""
-
-
 @dataclass(frozen=True, slots=True)
 class Expected:
     """What a response must be.
@@ -166,14 +162,14 @@ class Expected:
     Attributes:
         from_ms: no sample is before (ms UTC). Prometheus 2 includes the left end of a range.
         until_ms: no sample is after.
-        must: a label to the values of which every series has one; None: it has any.
+        must: a label to the values of which every series has one.
         kind: the type of the result; None: a vector or a matrix.
         step_ms: samples stand this far from each other, at `from_ms` or at 0; 0: anywhere.
     """
 
     from_ms: int
     until_ms: int
-    must: Mapping[str, Collection[str] | None] = field(default_factory=dict)
+    must: Mapping[str, Collection[str]] = field(default_factory=dict)
     kind: Kind | None = None
     step_ms: int = 0
 
@@ -221,8 +217,7 @@ def decode(body: bytes | bytearray, asked: Expected, findings: Findings | None =
             histograms, whose histograms are left out) are counted.
 
     Raises:
-        InvalidResponseError: the response is no JSON, or does not match the request.
-        PartialResponseError: the server warns of absent data.
+        InvalidResponseError: the response is no JSON, does not match the request, or is partial.
     """
     noted = Findings()
     result = _decoded(_RESULT, _data(body, noted), "a query result")
@@ -241,7 +236,7 @@ def decode(body: bytes | bytearray, asked: Expected, findings: Findings | None =
     for metric in metrics:
         for name, allowed in asked.must.items():
             value = metric.get(name, "")  # Prometheus: an absent label is an empty one
-            if not value if allowed is None else value not in allowed:
+            if value not in allowed:
                 raise InvalidResponseError(
                     f"{_named(metric)} was not asked for: {name} is {value!r}"
                 )
@@ -260,8 +255,7 @@ def decode_values(body: bytes | bytearray, findings: Findings | None = None) -> 
     """Return the values of a response that lists a label's values, each once, in order.
 
     Raises:
-        InvalidResponseError: the response is no JSON, or no list of strings.
-        PartialResponseError: the server warns of absent data.
+        InvalidResponseError: the response is no JSON, no list of strings, or partial.
     """
     data = _data(body, Findings() if findings is None else findings)
     texts: list[str] = _decoded(_TEXTS, data, "a list of label values")
@@ -297,10 +291,10 @@ def _data(body: bytes | bytearray, noted: Findings) -> msgspec.Raw:
         )
     for remark in [*(head.infos or []), *(head.warnings or [])]:
         if not _ANNOTATION.match(remark) and remark not in (head.infos or []):
-            raise PartialResponseError(f"the server warns that data may be missing: {remark}")
+            raise InvalidResponseError(f"the server warns that data may be missing: {remark}")
         noted.note("annotation", _POSITION.sub("", remark))
     if head.isPartial:
-        raise PartialResponseError("the server says that the response is partial")
+        raise InvalidResponseError("the server says that the response is partial")
     if not memoryview(head.data).nbytes:
         raise InvalidResponseError("the response holds no data")
     return head.data

@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from hpabatch.importers.prometheus.metrics.queries import with_matchers
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.document_keys import ListOf, MapOf, Record, Scalar, key
 from hpabatch.inputs.documents import Mistakes, Place, show
@@ -348,10 +347,6 @@ class ResourceQuery:
     pod_label: str
     container_label: str
     window_ms: int
-
-    def within(self, matchers: str) -> ResourceQuery:
-        """Return the query of one cluster of several: `cluster="a"` goes into each selector."""
-        return replace(self, promql=with_matchers(self.promql, matchers))
 
 
 def series_selectors(config: AdapterConfig) -> tuple[str, ...]:

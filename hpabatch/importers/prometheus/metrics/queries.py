@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Literal
 
@@ -99,15 +99,10 @@ class MetricQuery:
         of = f" of {self.object_kind}/{self.object_name}" if self.object_name else ""
         return f"{self.kind} metric {space}{self.metric}{selector}{of}"
 
-    def text(self, pods: Sequence[str] = ()) -> str:
-        """Return the PromQL; that of a Pods metric for these pods."""
-        if self.kind != "pods":
-            return self.promql
-        return self.promql.replace(PODS_HOLE, "|".join(pods))
-
-    def within(self, matchers: str) -> MetricQuery:
-        """Return the query of one cluster of several: `cluster="a"` goes into each selector."""
-        return replace(self, promql=with_matchers(self.promql, matchers))
+    def text(self, pods: Sequence[str] = (), matchers: str = "") -> str:
+        """Return the PromQL of one cluster of several, see `with_matchers`; for these pods."""
+        promql = with_matchers(self.promql, matchers)
+        return promql.replace(PODS_HOLE, "|".join(pods)) if self.kind == "pods" else promql
 
 
 def metric_rows(

@@ -56,14 +56,12 @@ def pod_rows(
     heartbeats: Sequence[int],
     span: Span,
     findings: Findings,
-    *,
-    quiet_ms: int = SILENT_MS,
 ) -> pl.DataFrame:
     """Return the pods that a window saw.
 
     `gone` is the first heartbeat after a pod was last seen, if the exporter was still alive
-    `quiet_ms` after that; an outage of the exporter is no death. (Heartbeats of one of several
-    shards serve for all of them, if `quiet_ms` is more than the distance of scrapes.) A name can
+    `SILENT_MS` after that; an outage of the exporter is no death. (Heartbeats of one of several
+    shards serve for all of them, if that is more than the distance of scrapes.) A name can
     be taken only after its pod is gone: the next pod of the name ends the one before.
     `deletion_requested` is when the deletion was first seen; the metric's own value is when the
     grace period ends, and counts only if that is earlier.
@@ -79,8 +77,6 @@ def pod_rows(
         deleted: kube_pod_deletion_timestamp (unix seconds) by namespace, pod and uid.
         heartbeats: instants (ms) at which the exporter was read, from span.from_ms on.
         findings: gets "assumed" (creation, uid or target not recorded) and "label" (left out).
-        quiet_ms: see above; at most span.lookback_ms, so that the next window sees what this one
-            could not tell yet.
 
     Returns:
         POD_ROWS, one per uid, sorted by namespace, pod and created.
@@ -94,11 +90,10 @@ def pod_rows(
     rows = _with_uids(rows, findings)
     assumed = rows.filter(pl.col("created").is_null()).height
     findings.note("assumed", "creation of a pod: when it was first seen", assumed)
-    quiet = min(quiet_ms, span.lookback_ms)
     rows = rows.with_columns(
         # A pod whose deletion was requested before it was seen was created before that.
         created=pl.coalesce("created", pl.min_horizontal("first", "deletion_requested")),
-        gone=_gone(rows["last"], heartbeats, quiet),
+        gone=_gone(rows["last"], heartbeats, span),
         origin=pl.lit("recorded"),
     )
     return _ended_by_next(rows.select(list(POD_ROWS)).cast(POD_ROWS))
@@ -109,8 +104,6 @@ def continued_pods(
     later: pl.DataFrame,
     heartbeats: Sequence[int],
     span: Span,
-    *,
-    quiet_ms: int = SILENT_MS,
 ) -> pl.DataFrame:
     """Return the pods of a window and of those before it, as one would have seen them.
 
@@ -120,7 +113,6 @@ def continued_pods(
     Args:
         earlier: rows of the windows before, at least of the pods that were not gone yet; columns
             beside those of the table may be lacking.
-        quiet_ms: see `pod_rows`.
 
     Returns:
         POD_ROWS, sorted like those of `pod_rows`.
@@ -134,8 +126,7 @@ def continued_pods(
     lacking = [column.alias(n) for n, column in usual.items() if n not in earlier.columns]
     known = earlier.with_columns(lacking).select(list(POD_ROWS)).cast(POD_ROWS)
     lone = known.join(later, on="uid", how="anti")
-    quiet = min(quiet_ms, span.lookback_ms)
-    lone = lone.with_columns(gone=pl.coalesce("gone", _gone(lone["last"], heartbeats, quiet)))
+    lone = lone.with_columns(gone=pl.coalesce("gone", _gone(lone["last"], heartbeats, span)))
     whole = pl.concat([lone, known.join(later, on="uid", how="semi"), later])
     whole = whole.with_columns(labels=pl.when(pl.col("labels") != "{}").then("labels"))
     # The earlier window saw the beginning, the later one the end.
@@ -208,8 +199,12 @@ def _with_uids(rows: pl.DataFrame, findings: Findings) -> pl.DataFrame:
     return pl.concat([rest, named.select(rest.columns)])
 
 
-def _gone(last: pl.Series, heartbeats: Sequence[int], quiet_ms: int) -> pl.Series:
-    """Return the first heartbeat after each time, null where none is at least quiet_ms after it."""
+def _gone(last: pl.Series, heartbeats: Sequence[int], span: Span) -> pl.Series:
+    """Return the first heartbeat after each time, null where none is long enough after it.
+
+    The next window sees what this one cannot tell yet.
+    """
+    quiet_ms = min(SILENT_MS, span.lookback_ms)
     beats = np.unique(np.asarray(heartbeats, dtype=np.int64))
     if not beats.size:
         return pl.repeat(None, last.len(), dtype=pl.Int64(), eager=True)

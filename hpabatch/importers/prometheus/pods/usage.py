@@ -37,22 +37,20 @@ _PATIENCE: Final = 1.5
 """A container's last row stands in for this many distances of the leading container's rows."""
 
 
-def together(
-    rows: pl.DataFrame, lookback_ms: int, findings: Findings, apart_ms: int = APART_MS
-) -> pl.DataFrame:
+def together(rows: pl.DataFrame, lookback_ms: int, findings: Findings) -> pl.DataFrame:
     """Return rows of which all containers of a pod have the same times.
 
     Where they have already (the scrape's own time was taken), nothing changes. Else the first
     container by name leads: each of its rows makes a sample of the pod at its time, and so does a
-    row of another one that is alone within `apart_ms`. To it belongs the nearest row of every other
-    container: one before it or, if that is nearer, one at most `apart_ms` after it. One before it
-    may be `apart_ms` old, or 1.5 times as old as the leading container's own last row (a container
+    row of another one that is alone within `APART_MS`. To it belongs the nearest row of every other
+    container: one before it or, if that is nearer, one at most `APART_MS` after it. One before it
+    may be `APART_MS` old, or 1.5 times as old as the leading container's own last row (a container
     that idles is not looked at each time), but less than half of `lookback_ms`; and a row that
     shares its own time with one of the leading container belongs to that one. What an earlier row
     says of an interval longer than half of `lookback_ms` is left out: a window that was cut right
     before the sample could not know it.
 
-    Rows up to `apart_ms` after the wanted time make the last samples exact; without them, older
+    Rows up to `APART_MS` after the wanted time make the last samples exact; without them, older
     rows stand in.
 
     Args:
@@ -65,7 +63,7 @@ def together(
     if scattered.is_empty():
         return rows
     own = rows.join(scattered, on="pod", how="semi").sort("pod", "container", "ts")
-    made = _samples(own, lookback_ms, apart_ms)
+    made = _samples(own, lookback_ms)
     moved = made.filter(pl.col("of") != pl.col("ts"))["pod"].n_unique()
     findings.note("together", "pods whose containers are looked at one by one", moved)
     doubtful = (pl.col("of") < pl.col("ts")) & (pl.col("window_ms") * 2 > lookback_ms)
@@ -86,16 +84,16 @@ def _scattered(rows: pl.DataFrame) -> pl.DataFrame:
     return here.filter(pl.col("len") < pl.col("size")).select("pod").unique()
 
 
-def _samples(rows: pl.DataFrame, lookback_ms: int, apart_ms: int) -> pl.DataFrame:
+def _samples(rows: pl.DataFrame, lookback_ms: int) -> pl.DataFrame:
     """Return the samples of pods; `of` is the time that a row had."""
-    known = _leading(rows, apart_ms).with_row_index("row")
+    known = _leading(rows).with_row_index("row")
     leading = known.filter("leads").select("row", "pod", "container", "ts", "of", "since")
     retries = pl.when(pl.col("since") < lookback_ms).then(pl.col("since") * _PATIENCE)
     wanted = leading.select(
         "pod",
         "ts",
         lead="container",
-        retries=pl.max_horizontal(retries.fill_null(0), pl.lit(float(apart_ms))),
+        retries=pl.max_horizontal(retries.fill_null(0), pl.lit(float(APART_MS))),
     )
     others = rows.select("pod", "container").unique().join(wanted, on="pod")
     others = others.filter(pl.col("container") != pl.col("lead")).sort("ts")
@@ -104,7 +102,7 @@ def _samples(rows: pl.DataFrame, lookback_ms: int, apart_ms: int) -> pl.DataFram
     both = pl.concat([others, before, after], how="horizontal")
     older, newer = pl.col("ts") - pl.col("backward_of"), pl.col("forward_of") - pl.col("ts")
     old = ((older <= pl.col("retries")) & (older * 2 < lookback_ms)).fill_null(value=False)
-    new = (newer <= apart_ms).fill_null(value=False)
+    new = (newer <= APART_MS).fill_null(value=False)
     # At equal distances the earlier one counts.
     later = new & (~old | (newer < older))
     taken = both.filter(old | new).select(
@@ -123,7 +121,7 @@ def _samples(rows: pl.DataFrame, lookback_ms: int, apart_ms: int) -> pl.DataFram
     return values.with_columns(ts=picked["ts"], of=picked["of"])
 
 
-def _leading(rows: pl.DataFrame, apart_ms: int) -> pl.DataFrame:
+def _leading(rows: pl.DataFrame) -> pl.DataFrame:
     """Return rows with `leads`, their distance to the container's last row, and `of` (= ts)."""
     alone = pl.len().over("pod", "ts") == 1
     nobody = pl.lit(2**32 - 1, dtype=pl.UInt32)
@@ -134,7 +132,7 @@ def _leading(rows: pl.DataFrame, apart_ms: int) -> pl.DataFrame:
         since=pl.col("ts") - pl.col("ts").shift(1).over("pod", "container"),
         of="ts",
     )
-    near = [nearby_minimum("pod", "lone", apart_ms, ahead=ahead) for ahead in (False, True)]
+    near = [nearby_minimum("pod", "lone", APART_MS, ahead=ahead) for ahead in (False, True)]
     leads = (pl.col("first") == pl.col("container")) & (
         pl.min_horizontal(near) >= pl.col("container")
     )
@@ -171,7 +169,6 @@ def usage_rows(
     span: Span,
     findings: Findings,
     *,
-    apart_ms: int = APART_MS,
     ranks: Mapping[str, int] | None = None,
     rate_ms: int | None = None,
 ) -> pl.DataFrame:
@@ -196,8 +193,6 @@ def usage_rows(
         findings: gets counts of what was left out: "gap", "reset", "value" (not finite, negative,
             or larger than a history holds), "no container" (rows of pods, and pause containers),
             "duplicate" (see `one_source`), "per cpu", "together".
-        apart_ms: how far apart the containers of a pod may be looked at, less than SILENT_MS; 0:
-            they are left as they are.
         ranks: which sources are preferred, by default those with the most samples here
             (`source_ranks`).
         rate_ms: `cpu` is no counter, but cores, as `rate()` over so long made them: it looks back,
@@ -212,7 +207,7 @@ def usage_rows(
     cpu = _usable(_containers(cpu, findings), span, findings, most)
     cpu = _added_up(cpu, findings) if rate_ms is None else cpu
     memory = _usable(_containers(memory, findings), span, findings, float(MEMORY_BYTES_MAX))
-    kept = _kept(cpu, memory, span, findings, apart_ms, ranks)
+    kept = _kept(cpu, memory, span, findings, ranks)
     if rate_ms is None:
         used = _increases(cpu, span)
         if kept[0].height < cpu.count:
@@ -223,7 +218,7 @@ def usage_rows(
         window = pl.lit(rate_ms, dtype=pl.Int64)
         used = kept[0].with_columns(window_ms=window, cpu_milli=-(-micro // 1000))
     used = used.select("series", "ts", "window_ms", "cpu_milli")
-    return _rows((cpu, used), (memory, _bytes(kept[1])), span, findings, apart_ms)
+    return _rows((cpu, used), (memory, _bytes(kept[1])), span, findings)
 
 
 def _containers(samples: Samples, findings: Findings) -> Samples:
@@ -308,12 +303,11 @@ def _kept(
     memory: Samples,
     span: Span,
     findings: Findings,
-    apart_ms: int,
     ranks: Mapping[str, int] | None,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     order = source_ranks([cpu, memory], _IDENTITY) if ranks is None else ranks
-    # What is brought together with the last samples must be sure, too, up to `apart_ms` later.
-    silent = min(SILENT_MS - apart_ms, span.lookback_ms // 2)
+    # What is brought together with the last samples must be sure, too, up to `APART_MS` later.
+    silent = min(SILENT_MS - APART_MS, span.lookback_ms // 2)
     found = []
     for part, noted in ((cpu, findings), (memory, Findings())):
         one = one_source(
@@ -353,7 +347,6 @@ def _rows(
     memory: tuple[Samples, pl.DataFrame],
     span: Span,
     findings: Findings,
-    apart_ms: int,
 ) -> pl.DataFrame:
     """Return USAGE from the points of both (series, ts and their columns)."""
     known = [_containers_of(part) for part, _ in (cpu, memory)]
@@ -367,14 +360,13 @@ def _rows(
         numbers = numbers.select("series", "thing", "owner")
         sides.append(points.join(numbers, on="series").drop("series").sort("thing", "ts"))
     rows = _both(sides[0], sides[1], pods)
-    if apart_ms > 0:
-        rows = rows.rename({"owner": "pod", "thing": "container"})
-        rows = together(rows, span.lookback_ms, findings, apart_ms)
-        rows = rows.rename({"pod": "owner", "container": "thing"})
+    rows = rows.rename({"owner": "pod", "thing": "container"})
+    rows = together(rows, span.lookback_ms, findings)
+    rows = rows.rename({"pod": "owner", "container": "thing"})
     inside = rows.filter(pl.col("ts").is_between(span.after_ms + 1, span.until_ms))
     empty = pl.col("cpu_milli").is_null() & pl.col("memory_bytes").is_null()
     blank, kept = inside.filter(empty), inside.filter(~empty)
-    if apart_ms > 0 and blank.height:
+    if blank.height:
         # Beside containers that have values, one that has none is known not to have any.
         beside = blank.join(kept, on=["owner", "ts"], how="semi")
         kept = pl.concat([kept, beside])

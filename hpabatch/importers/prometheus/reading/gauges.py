@@ -202,7 +202,6 @@ def reduce_gauge(
     span: Span,
     findings: Findings,
     *,
-    silent_ms: int = SILENT_MS,
     there: pl.DataFrame | None = None,
 ) -> Gauge:
     """Return the changes of a gauge.
@@ -222,7 +221,7 @@ def reduce_gauge(
             both ends, but were the same while they were.
     """
     names = list(labels)
-    silent = min(silent_ms, span.lookback_ms)
+    silent = min(SILENT_MS, span.lookback_ms)
     raw, constant = _finite(raw, findings), _finite(constant, findings)
     raw, constant = _spelled_out(raw, constant, names, span, silent)
     known = [sources(part, names).select("profile", "source") for part in (raw, constant)]

@@ -16,7 +16,7 @@ from hpabatch.importers.common.rows import (
     ms_schema,
     without_repeats,
 )
-from hpabatch.importers.prometheus.client.queries import Queries
+from hpabatch.importers.prometheus.client.queries import Queries, Query
 from hpabatch.importers.prometheus.client.samples import Findings, Samples, Span, joined_samples
 from hpabatch.importers.prometheus.pods.lives import continued_pods, owned_pods, pod_rows
 from hpabatch.importers.prometheus.pods.states import (
@@ -117,7 +117,11 @@ def read_scales(
             told = f"{kind} (no series; see `scalables` in a mapping file)"
             reader.findings.note("no replicas", told, len(places))
             continue
-        spec, status = queries.replicas(scalable)
+        labels = queries.queries["hpa_info"].labels
+        spec, status = (
+            Query(f"{kind} {size}", (series,), labels=labels)
+            for size, series in (("spec", scalable.spec), ("status", scalable.status))
+        )
         things = reader.with_presence(spec, Things(scalable.label, places))
         wanted = reader.gauge(spec, (), things)
         there = reader.gauge(status if scalable.status in names else None, (), things)

@@ -26,6 +26,7 @@ from hpabatch.importers.prometheus.metrics.queries import (
     go_milli,
     instants_near,
     metric_rows,
+    with_matchers,
 )
 from hpabatch.importers.prometheus.pods.usage import usage_rows
 from hpabatch.importers.prometheus.reading.gauges import SILENT_MS
@@ -159,7 +160,7 @@ def _served(reader: Reader, mappings: Mappings, pods: Things, step_ms: int) -> p
                 raise RefusedError(
                     f"the adapter's configuration has no resourceRules for {resource}"
                 )
-            promql = query.within(reader.matchers()).promql
+            promql = with_matchers(query.promql, reader.matchers())
             responses.append((query, ranged(reader, resource, promql, step_ms, len(names))))
         cpu, memory = responses
         rows = served_rows(namespace, cpu, memory, reader.findings)
@@ -236,9 +237,9 @@ def read_metrics(
             a 0 to KEDA, may be the server's own.
     """
     for query in plan.queries:
-        asked = query.within(reader.matchers())
+        matchers = reader.matchers()
         if query.kind != "pods":
-            response = ranged(reader, query.title, asked.text(), step_ms, 1)
+            response = ranged(reader, query.title, query.text((), matchers), step_ms, 1)
             ask = RangeRequest("", "", reader.span.after_ms, reader.span.until_ms, step_ms)
             if ask.last_ms >= ask.first_ms:
                 times = range(ask.first_ms, ask.last_ms + 1, step_ms)
@@ -247,7 +248,7 @@ def read_metrics(
                 yield query.table, metric_rows(query, response, scraped, reader.findings)
             continue
         for names in chunks(_pods_of(query, pods, targets), reader.at_once):
-            response = ranged(reader, query.title, asked.text(names), step_ms, len(names))
+            response = ranged(reader, query.title, query.text(names, matchers), step_ms, len(names))
             yield query.table, metric_rows(query, response, None, reader.findings)
 
 
