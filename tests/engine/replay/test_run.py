@@ -131,21 +131,6 @@ def test_what_spends_a_policys_budget(tmp_path: Path, events: str, desired: list
     assert of(result, "web")["desired"].to_list() == desired
 
 
-def test_the_clock_starts_when_the_first_sample_is_visible(tmp_path: Path) -> None:
-    tables = workload("web")
-    tables["pod_metrics"] = [usage_row("web-0", T0 + 1, 40), usage_row("web-0", T0 + 60_000, 40)]
-
-    def instants(**given: Any) -> list[int]:
-        result = replay(tables, tmp_path, ReplayParameters("1.38", **given))
-        ms: list[int] = result.decisions["ts"].to_physical().to_list()
-        return [(t - T0) for t in ms]
-
-    assert instants() == [15_000, 30_000, 45_000, 60_000]
-    assert instants(phase_ms=1) == [1, 15_001, 30_001, 45_001]
-    assert instants(delay_ms=15_000) == [30_000, 45_000, 60_000, 75_000]
-    assert instants(sync_period_ms=30_000, phase_ms=10_000) == [10_000, 40_000]
-
-
 # ---- flags that change -------------------------------------------------------------------------
 
 AT_ONCE: Row = {"behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}}}

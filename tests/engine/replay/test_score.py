@@ -123,15 +123,6 @@ WISH = {"replicas": 3, "desired": 5, "applied": 3, "rescaled": True}
 AFTER = {"replicas": 5, "desired": 5, "applied": 5}
 
 
-def test_persistence_is_nearly_perfect_and_says_so() -> None:
-    row = one(*[STILL] * 99, UP | {"desired": 3, "rescaled": False}, *[AFTER] * 100)
-    # The rules missed the only event; equal ticks alone would not show it.
-    assert row["within_1_share"] == 0.995
-    assert row["mae"] == row["persistence_mae"] == 0.01
-    assert (row["persistence_skill"], row["constant_skill"]) == (0.0, pytest.approx(98 / 99))
-    assert (row["window_ticks"], row["recall"]) == (81, 0.0)
-
-
 @pytest.mark.parametrize(
     ("ticks", "reason"),
     [
