@@ -201,9 +201,10 @@ def ceiling_of(m: Measured) -> tuple[int | None, Fact]:
 def _cut_off(m: Measured) -> tuple[int, Fact] | None:
     """Return the level at which usage is cut off, as by a limit that was not recorded, or None.
 
-    It is no lower than the request, which a node keeps free for a pod.
+    It is no lower than the request, which a node keeps free for a pod. Nothing is told of usage
+    that was recorded other than the controller saw it: means and lags pile up, too.
     """
-    if m.kind != DIVISIBLE or m.usage.lives.generated:
+    if m.kind != DIVISIBLE or m.usage.lives.generated or m.lens.changes:
         return None
     highest, means = (minute_means(v, m.cells) for v in (m.series.most, m.series.usage))
     known = np.isfinite(highest) & np.isfinite(means)
