@@ -97,20 +97,3 @@ def test_the_version_shows_the_profiles_and_how_each_is_proved() -> None:
     assert [line.split()[0] for line in lines[3:]] == list(PROFILES)
     assert lines[3] == "  1.20  from sources (1.20.2's own source, read line by line)"
     assert lines[-1] == "  1.38  proved (against upstream's code)"
-
-
-def test_plain_options_are_read_without_pydantic() -> None:
-    """Typer would build a Pydantic adapter for each option of the command, given or not."""
-    words = ["replay", "nowhere", "shop/web", "-n", "shop", "-n", "api", "--delay", "5s"]
-    program = f"""
-import sys
-from hpabatch.cli import main
-sys.argv = ["hpabatch", *{words!r}]
-try:
-    main()
-finally:
-    print([name for name in sys.modules if name.startswith("pydantic")])
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (2, "[]\n"), done.stderr
-    assert "nowhere: there is no such folder" in done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from hpabatch.cli import live_run
 from hpabatch.cli import main as run
 from hpabatch.live.apply import setup
 from hpabatch.live.loop.request import LiveRequest
@@ -19,7 +20,13 @@ def main(store: str, arguments: list[str]) -> None:
     """
     vars(setup)["silence_s"] = lambda period_s: SILENCE_S
     if store:
-        setattr(LiveRequest, "store", property(lambda request: store))  # noqa: B010
+        original = live_run.run_live
+
+        def recording(request: LiveRequest, form: str = "table", *, compares: bool = True) -> None:
+            object.__setattr__(request, "record", store)  # (--apply takes no --record)
+            original(request, form, compares=compares)
+
+        vars(live_run)["run_live"] = recording
     sys.argv = ["hpabatch", *arguments]
     run()
 

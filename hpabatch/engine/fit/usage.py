@@ -376,11 +376,13 @@ class Collected:
         for g, count in enumerate(arrays.probed.tolist()):
             if count:
                 self.probes[g].append(arrays.probes[g, :count].copy())
-            # How much older than the newest a sample may be: by the first day's spacing.
-            fresh_ms = self.plan.settled.max_age_ms
-            if self.probes[g]:
-                fresh_ms = max(int(FRESH_SHARE * int(np.median(self.probes[g][0][:, 0]))), 1)
-            arrays.fresh_ms[g] = fresh_ms
+            arrays.fresh_ms[g] = self._fresh_ms(g)
+
+    def _fresh_ms(self, g: int) -> int:
+        """Return how much older than the newest a sample may be: by the first day's spacing."""
+        if not self.probes[g]:
+            return self.plan.settled.max_age_ms
+        return max(int(FRESH_SHARE * int(np.median(self.probes[g][0][:, 0]))), 1)
 
     def usages(self, shard: Shard) -> Iterator[Usage]:
         """Yield the usage of each lane of the shard, or of its first lanes, as copies."""

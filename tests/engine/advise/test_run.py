@@ -377,9 +377,9 @@ def test_what_lowers_the_confidence(facts: dict[str, Any], confidence: str, why:
 
 
 @pytest.mark.parametrize(
-    ("recorded", "confidence"), [(7, "high"), (20, "medium"), (5, "medium"), (1, "high")]
+    ("recorded", "confidence"), [(7, "high"), (20, "low"), (5, "medium"), (1, "high")]
 )
-def test_rescales_that_a_model_misses_by_more_than_half_leave_medium(
+def test_rescales_that_a_model_misses_by_more_than_half_leave_less(
     recorded: int, confidence: str
 ) -> None:
     ran: dict[int, Values] = {s: {**v, "rescales": [8] * 6} for s, v in CALM.items()}
