@@ -131,7 +131,7 @@ class SweepScreen(SweepResult, Result):
 
     def hints(self) -> list[str]:
         # Without any work of pods nothing says when they are at a ceiling.
-        knows = self.hpas["ceiling"].is_in(["recorded", "given", OPEN]).any()
+        knows = self.hpas["ceiling"].is_in(["recorded", "given", "fitted", OPEN]).any()
         measure = "saturated_minutes" if knows else "short_pod_hours"
         out = shlex.quote(self.out)
         return [

@@ -84,31 +84,28 @@ class UnitBlocks:
     def beyond_model(self, measure: str, settings: slice | list[int], blocks: slice) -> Array:
         """Return (M, S or 1, B) how much more was recorded of today's setting than the model says.
 
-        Below 0 where it is less, 0 where the recording says nothing. Of time at a ceiling it goes
-        in the share in which what is modelled goes, where the model says most of what was recorded:
-        it knows the cause. What of it fits into today's minutes at maxReplicas arose there: where a
-        setting lifts that, it goes so, too.
+        Below 0 where it is less, 0 where the recording says nothing. Time at a ceiling goes in the
+        share in which what is modelled goes, where the model says most of what was recorded: it
+        knows the cause. What fits into today's minutes at maxReplicas arose there: where a setting
+        lifts that, it goes in the share in which that block's goes, if this is more.
         """
         recorded = self.recorded.get(measure)
         if recorded is None:
             return np.zeros_like(self.hours[:, None, blocks])
+        seen = recorded[:, None, blocks]
         modelled = self.values[measure][:, :, blocks]
-        more: Array = np.nan_to_num(recorded[:, blocks] - modelled[:, 0])[:, None]
+        more: Array = np.nan_to_num(seen - modelled[:, :1])
         if measure not in AT_CEILING:
             return more
-        sums = modelled.sum(axis=2, keepdims=True)
-        seen = np.nan_to_num(recorded[:, blocks]).sum(axis=1)[:, None, None]
-        knows = sums[:, :1] >= KNOWN_CAUSE * seen
-        with np.errstate(divide="ignore", invalid="ignore"):
-            stays = np.where(sums[:, :1] > 0, np.minimum(sums[:, settings] / sums[:, :1], 1.0), 1.0)
-        more = np.where(knows & (more > 0), more * stays, more)
+        sums = np.where(np.isfinite(seen), modelled, 0.0).sum(axis=2, keepdims=True)
+        knows = sums[:, :1] >= KNOWN_CAUSE * np.nan_to_num(seen).sum(axis=2, keepdims=True)
+        stays = np.where(knows, _share_left(sums, settings, of_none=1.0), 1.0)
         if self.lifts is None or AT_MAX not in self.values:
-            return more
-        today = modelled[:, :1]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            left = np.where(today > 0, np.minimum(modelled[:, settings] / today, 1.0), 0.0)
-        gone = np.where(self.lifts[:, settings, None], 1.0 - left, 0.0)
-        found: Array = more - np.clip(more, 0.0, self.values[AT_MAX][:, :1, blocks]) * gone
+            return more * stays
+        at_max = np.clip(more, 0.0, self.values[AT_MAX][:, :1, blocks])
+        lifted = np.minimum(_share_left(modelled, settings, of_none=0.0), stays)
+        of_max = np.where(self.lifts[:, settings, None], lifted, stays)
+        found: Array = (more - at_max) * stays + at_max * of_max
         return found
 
     @property
@@ -168,6 +165,17 @@ class UnitBlocks:
         """Return where a setting stands in `settings`; None: it does not fit all members."""
         found = np.flatnonzero(self.settings == setting_id)
         return int(found[0]) if found.size else None
+
+
+def _share_left(values: Array, settings: slice | list[int], of_none: float) -> Array:
+    """Return what share of today's values (M, S, B) settings leave, at most 1.
+
+    `of_none` where today's is 0; 1 where a value is not known.
+    """
+    today = values[:, :1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        left = np.where(today > 0, np.minimum(values[:, settings] / today, 1.0), of_none)
+    return np.where(np.isnan(values[:, settings]) | np.isnan(today), 1.0, left)
 
 
 def unit_blocks(

@@ -9,7 +9,8 @@ that are all stated wrong by one factor are rarer. Another one is told, and used
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import partial
@@ -34,7 +35,7 @@ from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.membership import Place
 from hpabatch.engine.fleet.plan import ReplayPlan, See, narrow_plan, with_lenses
 from hpabatch.engine.fleet.request import AUTO_LENS, NO_LENS, RATIO_LENS
-from hpabatch.engine.fleet.selection import check_lenses
+from hpabatch.engine.fleet.selection import Key, check_lenses
 from hpabatch.engine.fleet.sources import POD_TABLES
 from hpabatch.engine.shards.read import DAY_MS
 from hpabatch.engine.shards.shard import scale_columns
@@ -54,8 +55,8 @@ FEWEST_EPISODES: Final = 10
 
 FEWEST_SHARING: Final = 4
 MOST_DISAGREEING: Final = 1 / 4
-"""So many HPAs that a ratio of scale to targets is searched on or judged by must fit better by it,
-each by itself; and of those that it changes at most such a share fits worse."""
+"""So many HPAs must fit better by a ratio of scale to targets, each by itself, its times together;
+and of those that it changes at most such a share fits worse."""
 
 USED_P: Final = 0.01
 LEAST_TARGETS_APART: Final = 1.2
@@ -217,12 +218,21 @@ def _estimate(
     base = _alike(judge, chosen)
     tried.of(base)
     if base != RAW:
-        better, worse = map(sum, zip(tried.better_hpas(base), judge.better_hpas(base), strict=True))
-        shared = better >= FEWEST_SHARING and worse <= MOST_DISAGREEING * (better + worse)
+        shared = is_shared(tried.gains(base), judge.gains(base))
         before, after = (f"{100 * judge.equal(s):.0f}" for s in (RAW, base))
         as_if = f"{_as_if(targets, base.ratio)}: equal ticks {before} -> {after} %"
         told = replace(told, as_if=as_if, shared=shared)
     return _judged(told, judge, tried, chosen._replace(ratio=base.ratio), open_, base)
+
+
+def is_shared(*gains: Mapping[Key, float]) -> bool:
+    """Return whether most HPAs share a ratio, by what it gains each: in HPAs, or times, searched on
+    and judged by. Each counts once."""
+    together: Counter[Key] = Counter()
+    for own in gains:
+        together.update(own)
+    better, worse = (sum(sign * v > 0 for v in together.values()) for sign in (1, -1))
+    return better >= FEWEST_SHARING and worse <= MOST_DISAGREEING * (better + worse)
 
 
 def _alike(judge: Tried, chosen: Setting) -> Setting:

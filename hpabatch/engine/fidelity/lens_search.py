@@ -30,6 +30,7 @@ from hpabatch.engine.fidelity.trials import (
 )
 from hpabatch.engine.fidelity.walk import stated_trials
 from hpabatch.engine.fleet.plan import ReplayPlan, with_lenses
+from hpabatch.engine.fleet.selection import Key
 from hpabatch.engine.shards.read import ShardInput, read_shard
 from hpabatch.engine.shards.shard import ScaleColumns
 from hpabatch.history.base import History
@@ -217,7 +218,7 @@ class Tried:
     """Shows that the search goes on."""
 
     _equal: dict[Setting, float] = field(default_factory=dict)
-    _by_hpa: dict[Setting, dict[int, float]] = field(default_factory=dict)
+    _by_hpa: dict[Setting, dict[Key, float]] = field(default_factory=dict)
 
     def of(self, setting: Setting) -> F64:
         """Return the losses under a candidate."""
@@ -229,13 +230,13 @@ class Tried:
     def _run(self, setting: Setting) -> F64:
         lens = setting.lens(self.cluster, self.signal)
         blocks, same, ticks = [np.zeros(0)], 0, 0
-        by_hpa: dict[int, float] = {}
+        by_hpa: dict[Key, float] = {}
         for part in self.parts:
             plan = with_lenses(part.plan, [lens] if lens.changes else [])
             trials = stated_trials(plan, part.given, part.recordings)
             for recording, trial in zip(part.recordings, trials, strict=True):
                 blocks.append(losses(recording, trial))
-                hpa = id(recording.candidate)
+                hpa = recording.candidate.key
                 by_hpa[hpa] = by_hpa.get(hpa, 0.0) + float(blocks[-1].sum())
                 same += int((trial.plain.wished == trial.plain.seen).sum())
                 ticks += trial.plain.seen.size
@@ -243,12 +244,11 @@ class Tried:
         self._by_hpa[setting] = by_hpa
         return np.concatenate(blocks)
 
-    def better_hpas(self, setting: Setting) -> tuple[int, int]:
-        """Return how many HPAs, each by itself, a candidate fits better and worse than none."""
+    def gains(self, setting: Setting) -> dict[Key, float]:
+        """Return by how much a candidate's loss of each HPA is below that without any."""
         self.of(setting), self.of(RAW)
         plain, own = self._by_hpa[RAW], self._by_hpa[setting]
-        gains = [plain[hpa] - own[hpa] for hpa in plain]
-        return sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
+        return {hpa: plain[hpa] - own[hpa] for hpa in plain}
 
     def equal(self, setting: Setting) -> float:
         """Return the share of ticks that decide the recorded size under a candidate."""

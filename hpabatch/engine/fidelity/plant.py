@@ -22,9 +22,10 @@ import polars as pl
 from hpabatch.engine.columns.column import KEY
 from hpabatch.engine.columns.fidelity import CHANGES, SIGNALS
 from hpabatch.engine.fidelity.request import FidelityParameters
+from hpabatch.engine.fit.measured import Measured, measure
 from hpabatch.engine.fit.overrides import signal_statement
 from hpabatch.engine.fit.run import Fit
-from hpabatch.engine.fit.signals import Measured, censored_at, measure
+from hpabatch.engine.fit.signals import censored_at
 from hpabatch.engine.fit.stats import CONFIDENCE, F64, Mask, seed_of
 from hpabatch.engine.fit.usage import SETTLE_MS, Lives, Usage, cells_of, spacing_ms, window_ms
 from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES, RECORDED_MEASURES
 from hpabatch.engine.fit.kinds import Question
+from hpabatch.engine.fit.measured import Measured, measure
 from hpabatch.engine.fit.overrides import Draws, override, plan_overrides, signal_statement, unit_of
 from hpabatch.engine.fit.pipeline import (
     Recording,
@@ -20,7 +21,7 @@ from hpabatch.engine.fit.pipeline import (
     sync_facts,
 )
 from hpabatch.engine.fit.pods import fit_pods
-from hpabatch.engine.fit.signals import Measured, SignalFit, fit_signal, measure
+from hpabatch.engine.fit.signals import SignalFit, fit_signal
 from hpabatch.engine.fit.stats import Mask, seed_of
 from hpabatch.engine.fit.usage import (
     MINUTE_MS,

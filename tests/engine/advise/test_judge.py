@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -50,7 +50,8 @@ class Twin:
     def rate(self, measure: str, m: int, s: int, blocks: range, slo: Slo, whole: range) -> float:
         """Return a rate, with what was recorded of today's setting beyond the model in it.
 
-        Where the model says half of it over the `whole`, that shrinks as the modelled time does.
+        Where the model says half of what was recorded of the `whole`, that shrinks as the modelled
+        time does. Minutes at a maxReplicas that the setting lifts shrink as their own block does.
         """
         hours = self.sum_of(self.unit.hours[m], blocks)
         if not hours:
@@ -58,12 +59,20 @@ class Twin:
         values = self.unit.values[measure][m]
         found = self.sum_of(values[s], blocks)
         if measure in self.unit.recorded:
-            recorded = np.nan_to_num(self.unit.recorded[measure][m])
-            beyond = np.nan_to_num(self.unit.recorded[measure][m] - values[0])
-            today, own = self.sum_of(values[0], whole), self.sum_of(values[s], whole)
-            if today >= self.sum_of(recorded, whole) / 2 and today > 0:
-                beyond = np.where(beyond > 0, beyond * min(own / today, 1), beyond)
-            found += max(self.sum_of(beyond, blocks), 0)
+            seen = self.unit.recorded[measure][m]
+            known = [b for b in whole if not math.isnan(seen[b])]
+            today, own = (sum(values[k][b] for b in known) for k in (0, s))
+            stays = 1.0
+            if today > 0 and today >= sum(seen[b] for b in known) / 2:
+                stays = min(own / today, 1)
+            beyond = 0.0
+            for b in (b for b in blocks if b in known):
+                more, at_max = float(np.nan_to_num(seen[b] - values[0][b])), 0.0
+                if self.unit.lifts is not None and self.unit.lifts[m, s]:
+                    at_max = min(max(more, 0), self.unit.values["at_max_minutes"][m][0][b])
+                left = min(values[s][b] / values[0][b], 1) if values[0][b] > 0 else 0
+                beyond += (more - at_max) * stays + at_max * min(left, stays)
+            found += max(beyond, 0)
         return found / hours * slo.unit_hours
 
     def value(self, slo: Slo, m: int, s: int, blocks: range, whole: range) -> float:
@@ -156,6 +165,7 @@ def random_unit(rng: np.random.Generator) -> UnitBlocks:
         "saturated_minutes": some(13, 0.1),
         "rescales": some(4),
         "outside_minutes": some(4) * 3_000,
+        "at_max_minutes": some(7),
     }
     if rng.random() < 0.5:
         is_open = rng.random(members) < 0.7
@@ -172,6 +182,7 @@ def random_unit(rng: np.random.Generator) -> UnitBlocks:
         hours=hours,
         values=values,
         recorded={"saturated_minutes": recorded} if rng.random() < 0.5 else {},
+        lifts=rng.random((members, count)) < 0.5 if rng.random() < 0.5 else None,
     )
 
 
@@ -211,6 +222,32 @@ def test_every_choice_is_that_of_the_twin(seed: int) -> None:
             ranks = [(not twin.holds(s, there), twin.objective(s, there)) for s in (choice, 0)]
             mends = not twin.holds(0, range(fold.block))
             assert fold.better == (fold.holds and (mends or ranks[0] < ranks[1]))
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=effort(150))
+def test_no_setting_is_charged_more_than_was_recorded_of_today_in_its_modelled_share(
+    seed: int,
+) -> None:
+    """Where the model knows the cause, a setting with a share of today's time gets that share."""
+    rng = np.random.default_rng(seed)
+    unit = replace(random_unit(rng), lifts=None)
+    shape = unit.hours.shape
+    share = rng.integers(0, 5) / 4
+    today = rng.integers(1, 13, shape).astype(float)
+    recorded = np.where(rng.random(shape) < 0.3, np.nan, np.rint(today * rng.uniform(0, 2, shape)))
+    values = np.stack([today, today * share], axis=1)
+    unit = replace(
+        unit, values={"saturated_minutes": values}, recorded={"saturated_minutes": recorded}
+    )
+    found = unit.beyond_model("saturated_minutes", slice(None), slice(None)) + values
+    known = np.isfinite(recorded)
+    seen, modelled = np.nan_to_num(recorded), np.where(known, today, 0.0)
+    assert np.allclose(found[:, 0], np.where(known, seen, today))
+    for m in range(shape[0]):
+        knows = modelled[m].sum() >= seen[m].sum() / 2 and modelled[m].sum() > 0
+        lacks = np.where(known[m], seen[m] - today[m], 0.0)
+        assert np.allclose(found[m, 1], today[m] * share + lacks * (share if knows else 1.0))
 
 
 # ---- what the twin does not say ------------------------------------------------------------------

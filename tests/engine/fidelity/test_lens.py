@@ -8,11 +8,13 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchmarks.answers_truth import K8S, SYNC_MS, Known, stated
 from benchmarks.lens_truth import recorded, run, seen_through, write
 from benchmarks.truth_fleet import FleetOptions, Truth, make_fleet
-from hpabatch.engine.fidelity.lens import LensEstimate, through_lens
+from hpabatch.engine.fidelity.lens import LensEstimate, is_shared, through_lens
 from hpabatch.engine.fidelity.lens_search import (
     RAW,
     REACH_MS,
@@ -137,3 +139,13 @@ def test_a_lens_of_what_is_not_there_is_refused(tmp_path: Path, text: str, told:
     file.write_text(text)
     with pytest.raises(UsageError, match=told):
         through_lens(plan, str(file))
+
+
+@given(st.lists(st.tuples(st.integers(-9, 9), st.integers(-9, 9)), max_size=12))
+def test_a_ratio_is_shared_by_hpas_each_of_which_counts_once(gains: list[tuple[int, int]]) -> None:
+    own: list[dict[tuple[str, ...], float]] = [
+        {("c", "n", f"h{k}"): float(pair[part]) for k, pair in enumerate(gains)} for part in (0, 1)
+    ]
+    sums = [sum(pair) for pair in gains]
+    better, worse = sum(v > 0 for v in sums), sum(v < 0 for v in sums)
+    assert is_shared(*own) == (better >= 4 and 4 * worse <= better + worse)

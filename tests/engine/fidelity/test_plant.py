@@ -34,8 +34,8 @@ from hpabatch.engine.fidelity.run import (
     why_not,
     worst_signal,
 )
+from hpabatch.engine.fit.measured import Measured
 from hpabatch.engine.fit.run import fit
-from hpabatch.engine.fit.signals import Measured
 from hpabatch.engine.fit.usage import Cells, Lives, Probes, Series, Usage, observed_usage
 from hpabatch.engine.fit.workload import GIVEN
 from hpabatch.engine.fleet.frames import NEVER_MS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -206,6 +207,31 @@ def test_without_a_limit_usage_that_is_cut_off_tells_the_ceiling(part: float) ->
     # A limit goes before it.
     limited = replace(usage_of(cut), limits=limits_of(usage_of(cut), 5000))
     assert fact(fit(limited, RECORDING), f"signals.{NAME}.ceiling").value == 5.0
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        lambda usage: usage * 0.0,  # a metric that is always 0 has no ceiling of 0
+        lambda usage: np.ceil(usage / 100) * 100,  # the top step is as wide as the next one
+        lambda usage: np.where(np.arange(usage.size) % 400 < 8, usage.max() * 1.5, usage),  # rare
+    ],
+)
+def test_a_mere_peak_is_not_cut_off(seen: Callable[[F64], F64]) -> None:
+    loop = loop_of()
+    usage = seen(loop.usage)
+    found = fit(usage_of(Loop(loop.work, loop.ready, usage, loop.size)), RECORDING)
+    assert fact(found, f"signals.{NAME}.ceiling").source == OPEN
+
+
+def test_a_rare_outlier_hides_no_level() -> None:
+    loop = loop_of()
+    level = float(np.round(np.quantile(loop.usage, 0.6)))
+    usage = np.minimum(loop.usage, level)
+    usage[1000] = 3 * level
+    small = stated(request_milli=300)
+    found = fit(usage_of(Loop(loop.work, loop.ready, usage, loop.size)), RECORDING, small)
+    assert fact(found, f"signals.{NAME}.ceiling").value == level / 1000
 
 
 def test_usage_that_is_always_nearly_the_same_is_not_cut_off() -> None:
