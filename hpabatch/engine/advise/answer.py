@@ -159,7 +159,7 @@ def _unjudged(found: Judged, inputs: Inputs) -> str:
     left = [name for name in _PARTS if name not in covered]
     fields = " or ".join(filter(None, [", ".join(left[:-1]), *left[-1:]]))
     parts = [f"settings that differ in {fields}"] if left else []
-    if "target" in covered and (kept := inputs.specs.kept_targets(found.unit)):
+    if kept := inputs.specs.kept_targets(found.unit):
         parts.append(f"other targets of {', '.join(kept)}")
     if refused := int((~found.allowed).sum()):
         are = "is no candidate" if refused == 1 else "are no candidates"

@@ -183,6 +183,7 @@ def doubts_of_keep(found: Judged, inputs: Inputs) -> Iterator[Doubt]:
         "rejected": found.choice != TODAY,
         "is_assumed": _assumed_use(found, TODAY, inputs) is not None,
         "held_open": held_open(found, TODAY, inputs),
+        "kept": " and ".join(inputs.specs.kept_targets(found.unit)),
     }
     yield from doubts_by(KEEP_RULES, known)
 

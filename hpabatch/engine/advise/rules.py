@@ -349,6 +349,11 @@ KEEP_RULES: Final = (
         "its base is not known, and with one settings with fewer pods may save more",
         STATED_BASE,
     ),
+    Rule(  # (with two metrics the larger proposal counts: the one that is kept may be what binds)
+        lambda f: f["kept"] and LOW,
+        "other targets of {kept} were not tried: one may be better",
+        "a grid with that target, too (--grid 'target.NAME=...')",
+    ),
     Rule(
         lambda f: f["rejected"] and LOW,
         "another setting may be better than today's",

@@ -116,7 +116,13 @@ class Specs:
             return 0.0
 
     def kept_targets(self, unit: UnitBlocks) -> list[str]:
-        """Return the metrics of a unit's first member whose target no setting changes, in words."""
+        """Return the metrics of a unit's first member whose target no setting changes, in words.
+
+        None where settings differ in no target at all.
+        """
+        fields = {name for values in self.values.values() for name in values}
+        if "target" not in {part for name in fields for part in name.split(".")}:
+            return []
         key, swept = unit.members[0], []
         for setting in unit.settings.tolist():
             with suppress(HpabatchError):  # (it does not fit: `misfits` tells it)

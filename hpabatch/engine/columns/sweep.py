@@ -36,8 +36,8 @@ SWEEP_HPAS: Final = table(
     problems string: why the model of its pods gives no advice; empty: nothing known
     censored_pct number: share of the work that is only a lower bound, as pods were at their
         ceiling
-    ceiling string: where the most that a pod can do is known from: recorded, given, or open: it is
-        not known, and ceilings are assumed; null: no such work
+    ceiling string: where the most that a pod can do is known from: recorded, given, fitted,
+        or open: it is not known, and ceilings are assumed; null: no such work
     base_share number: fitted base, as a share of a pod's median usage; null: none was fitted
     starting_share number: the same of what a pod uses while it starts
     starts_assumed string: what is assumed of when pods are ready: totals (only the workload's size
@@ -105,8 +105,8 @@ SWEEP_SUMMARY: Final = table(
     saturated_minutes_per_week number: today's minutes with a pod at its ceiling
     unserved_per_week number: today's work that was cut off, in units times seconds
     rescales_per_week number: today's changes of size
-    ceiling string: where the most that a pod can do is known from: recorded, given, or open:
-        assumed
+    ceiling string: where the most that a pod can do is known from: recorded, given, fitted,
+        or open: assumed
     pod_hours_recorded_per_week number: today's pod-hours as recorded
     saturated_minutes_recorded_per_week number: today's minutes with a pod at its ceiling as
         recorded
@@ -175,8 +175,8 @@ ADVICE: Final = table(
     pod_hours_recorded number: this HPA's pod_hours there as recorded, under today's setting
     saturated_minutes_recorded number: this HPA's saturated_minutes there as recorded
     rescales_recorded number: this HPA's rescales there as recorded
-    ceiling string: where the most that a pod can do is known from: recorded, given, or open: it is
-        not known, and ceilings are assumed
+    ceiling string: where the most that a pod can do is known from: recorded, given, fitted,
+        or open: it is not known, and ceilings are assumed
     currency string: of the cost
     days number: length of its history
     advice boolean: whether both fidelity scores are good; null: not measured

@@ -217,6 +217,8 @@ def test_metrics_whose_target_no_setting_changes_are_named() -> None:
     metrics = [*SPEC["metrics"], {"type": "Resource", "resource": memory}]
     item = one({0: weeks([100] * 6), 1: weeks([99.5] * 6)}, spec={**SPEC, "metrics": metrics})
     assert item.reasons[0].endswith(", and other targets of memory")
+    assert (item.answer, item.confidence) == ("keep", "low")
+    assert item.doubts[0].why == "other targets of memory were not tried: one may be better"
 
 
 def test_a_grid_of_which_nothing_is_a_candidate_is_keep() -> None:
