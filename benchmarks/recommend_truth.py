@@ -8,9 +8,9 @@ plant on the weeks after, which nobody saw: is it better than today's in the sta
 is the constraint held? A random choice among the same candidates, an oracle that knows the truth
 but only the recorded weeks (hindsight), and one that knows the future stand beside it. A batch's
 history comes in one of several ways (`benchmarks.truth_ways`); what came as CSV comes as the full
-export, too, and the two answers stand side by side. Stated specs that are wrong are asked about,
-and not judged. Work is done in batches, each a file in --work: a run that
-was ended goes on. Seeds below 100 are for tuning, those from 100 on are for the proof.
+export and as totals, too, and the answers stand side by side. Stated specs that are wrong are asked
+about, and not judged. Work is done in batches, each a file in --work: a run that was ended goes on.
+ Seeds below 100 are for tuning, those from 100 on are for the proof.
 """
 
 from __future__ import annotations
@@ -50,7 +50,16 @@ from benchmarks.truth_judge import (
 )
 from benchmarks.truth_record import TODAY
 from benchmarks.truth_report import grades, summary_of, table
-from benchmarks.truth_ways import CSV, FULL, WAYS, WRONG, Recording, as_it_is, write_history
+from benchmarks.truth_ways import (
+    CSV,
+    FULL,
+    TOTALS,
+    WAYS,
+    WRONG,
+    Recording,
+    as_it_is,
+    write_history,
+)
 from hpabatch.engine.advise.answer import CHANGE
 from hpabatch.engine.advise.answer import KEEP as KEPT
 from hpabatch.engine.advise.bounds import Bounds, below, floor_of, parse_bounds
@@ -147,11 +156,14 @@ def run_batch(options: Options, number: int, work: Path, recommender: Recommende
     seconds["record"] = time.perf_counter() - began
     answers = recommender(options, folder, fleet)
     seconds["recommend"] = time.perf_counter() - began - seconds["record"]
-    finer = _from_full_export(asked, options, folder / "full", recommender) if way == CSV else {}
+    others = {}
+    for name, other in (("full", FULL), ("totals", TOTALS)) if way == CSV else ():
+        write_history(asked, other, 0, folder / name)
+        others[name] = recommender(options, folder / name, fleet)
     if way == WRONG:
         rows = [answer_row(way, truth, answers[truth.key]) for truth in fleet]
     else:
-        rows = judged_rows(options, way, fleet, (answers, finer))
+        rows = judged_rows(options, way, fleet, answers, others)
     seconds["judge"] = time.perf_counter() - began - sum(seconds.values())
     for row in rows:
         row["seconds"] = {name: round(s / len(rows), 3) for name, s in seconds.items()}
@@ -160,14 +172,6 @@ def run_batch(options: Options, number: int, work: Path, recommender: Recommende
     unfinished.write_text(json.dumps(rows))
     unfinished.rename(done)
     return rows
-
-
-def _from_full_export(
-    asked: Recording, options: Options, folder: Path, recommender: Recommender
-) -> Mapping[Key, Answer]:
-    """Return the answers on the full export of what came as CSV."""
-    write_history(asked, FULL, 0, folder)
-    return recommender(options, folder, asked.fleet)
 
 
 def answer_row(way: str, truth: Truth, answer: Answer) -> Row:
@@ -191,11 +195,12 @@ def judged_rows(
     options: Options,
     way: str,
     fleet: Sequence[Truth],
-    answers: tuple[Mapping[Key, Answer], Mapping[Key, Answer]],
+    answers: Mapping[Key, Answer],
+    others: Mapping[str, Mapping[Key, Answer]],
 ) -> list[Row]:
     """Return a row per HPA: what was answered, and what the truth says of some settings.
 
-    The second `answers`, if there are any, are those on the full export.
+    `others` are the answers on the same by other exports, by their names.
     """
     candidates = candidates_of(options, fleet)
     span = Span(options.recorded_weeks, options.judged_weeks, options.sync_ms, options.seed)
@@ -203,10 +208,9 @@ def judged_rows(
     verdicts = judge(fleet, settings, span, options.goal, options.profile)
     recorded = Span(0, options.recorded_weeks, options.sync_ms, options.seed, is_recorded=True)
     seen = judge(fleet, settings, recorded, options.goal, options.profile)
-    given, finer = answers
     rows = []
     for truth in fleet:
-        known, answer = verdicts[truth.key], given[truth.key]
+        known, answer = verdicts[truth.key], answers[truth.key]
         names = {
             "today": TODAY,
             "advised": _setting(answer),
@@ -217,14 +221,14 @@ def judged_rows(
         row = answer_row(way, truth, answer)
         row["right"] = is_right(answer, known, options.goal, options.least_saving_pct)
         row |= {role: {"setting": name, **asdict(known[name])} for role, name in names.items()}
-        if finer:
-            full = finer[truth.key]
-            row["full"] = {
-                "verdict": full.verdict,
-                "confidence": full.confidence,
-                "saved_pct": full.saved_pct,
-                "setting": _setting(full),
-                **asdict(known[_setting(full)]),
+        for name, theirs in others.items():
+            other = theirs[truth.key]
+            row[name] = {
+                "verdict": other.verdict,
+                "confidence": other.confidence,
+                "saved_pct": other.saved_pct,
+                "setting": _setting(other),
+                **asdict(known[_setting(other)]),
             }
         rows.append(row)
     return rows

@@ -27,6 +27,8 @@ Row = dict[str, Any]
 _NEAR_POINTS: Final = 2.0
 _OFF_POINTS: Final = 5.0
 _MAX: Final = "max="
+OTHER_EXPORTS: Final = {"full": "the full export", "totals": "totals of workloads"}
+"""By which what came as CSV is asked, too, by the names of their answers in rows."""
 _PARTS: Final = (("change", (ADVICE,)), ("keep", (KEEP,)))
 
 
@@ -54,7 +56,9 @@ def summary_of(about: Mapping[str, Any], goal: Goal, asked: Sequence[Row]) -> di
         "saved_as_said": _as_said(advised),
         "raises_max": _share(_right([row for row in advised if _MAX in row["advised"]["setting"]])),
         "stated_wrong": _stated_wrong([row for row in asked if "today" not in row]),
-        "round_trip": _round_trip([row for row in rows if "full" in row]),
+        "round_trips": {
+            name: _round_trip([row for row in rows if name in row], name) for name in OTHER_EXPORTS
+        },
         "by_truth": {role: _words(found) for role, found in tallies.items()},
         "saving_of_all_pct": {role: _saving(rows, role) for role in tallies},
         "of_hindsight_pct": _ratio(advised),
@@ -116,46 +120,45 @@ def _stated_wrong(rows: Sequence[Row]) -> dict[str, Any]:
     return {name: _share(Share(counts[name], len(rows))) for name in (*CONFIDENCES, NO_ADVICE)}
 
 
-def _round_trip(rows: Sequence[Row]) -> dict[str, Any]:
-    """Return what is left of changes by the full export where the same came as CSV.
+def _round_trip(rows: Sequence[Row], by: str) -> dict[str, Any]:
+    """Return what is left of changes by another export where the same came as CSV.
 
     Only of changes of high or medium confidence; `apart_pct`: by how many points the savings on
     later weeks differ, HPA by HPA.
     """
-    full = [
+    sure = [
         row
         for row in rows
-        if row["full"]["verdict"] == ADVICE and row["full"]["confidence"] in CONFIDENCES[:2]
+        if row[by]["verdict"] == ADVICE and row[by]["confidence"] in CONFIDENCES[:2]
     ]
     apart = sorted(
-        100 * abs(row["full"]["cost"] - row["advised"]["cost"]) / row["today"]["cost"]
-        for row in full
+        100 * abs(row[by]["cost"] - row["advised"]["cost"]) / row["today"]["cost"] for row in sure
     )
-    same = sum(row["verdict"] == ADVICE for row in full)
+    same = sum(row["verdict"] == ADVICE for row in sure)
     near = sum(points <= _NEAR_POINTS for points in apart)
     return {
-        "sure": _sure(full),
-        "changes": _share(Share(same, len(full))),
-        "near": _share(Share(near, len(full))),
+        "sure": _sure(sure),
+        "changes": _share(Share(same, len(sure))),
+        "near": _share(Share(near, len(sure))),
         "apart_median_pct": round(median(apart), 1) if apart else None,
-        "misjudged": _share(Share(len(_misjudged(rows)), len(rows))),
-        "saving_full_pct": _saving([{**row, "advised": row["full"]} for row in full], "advised"),
-        "saving_pct": _saving(full, "advised"),
+        "misjudged": _share(Share(len(_misjudged(rows, by)), len(rows))),
+        "saving_other_pct": _saving([{**row, "advised": row[by]} for row in sure], "advised"),
+        "saving_pct": _saving(sure, "advised"),
     }
 
 
-def _misjudged(rows: Sequence[Row]) -> list[Row]:
+def _misjudged(rows: Sequence[Row], by: str) -> list[Row]:
     """Return those graded high by one export whose saving the other states wrong."""
 
     def sides(row: Row) -> tuple[tuple[str | None, float], ...]:
-        full = row["full"]
+        other = row[by]
         return (
             (
                 row["confidence"],
-                _off(row, "full", full["saved_pct"]) if full["verdict"] == ADVICE else 0.0,
+                _off(row, by, other["saved_pct"]) if other["verdict"] == ADVICE else 0.0,
             ),
             (
-                full["confidence"],
+                other["confidence"],
                 _off(row, "advised", row["saved_pct"]) if row["verdict"] == ADVICE else 0.0,
             ),
         )
@@ -257,7 +260,8 @@ def table(summary: Mapping[str, Any]) -> str:
     wrong = summary["stated_wrong"]
     lines += ["", "settings that are stated wrong"]
     lines += [f"{name:20s} {_told(share)}" for name, share in wrong.items()]
-    lines += _told_trip(summary["round_trip"])
+    for name, trip in summary["round_trips"].items():
+        lines += _told_trip(name, trip)
     lines += ["", f"{'of the advised':16s}{'right':34s}{'constraint held':34s}saving"]
     for role, found in summary["by_truth"].items():
         lines.append(f"{role:16s}{_told(found['right']):34s}{_told(found['holds']):34s}"
@@ -281,17 +285,18 @@ def table(summary: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _told_trip(trip: Mapping[str, Any]) -> list[str]:
+def _told_trip(by: str, trip: Mapping[str, Any]) -> list[str]:
     return [
         "",
-        "changes of high or medium confidence by the full export, asked of one sample a pod and "
-        "minute as CSV:",
+        f"changes of high or medium confidence by {OTHER_EXPORTS[by]}, asked of one sample a pod "
+        "and minute as CSV:",
         f"high or medium {_told(trip['sure'])}; a change {_told(trip['changes'])}",
         f"saving within {_NEAR_POINTS:g} points {_told(trip['near'])}; apart by "
         f"{trip['apart_median_pct']} points (median)",
         f"high by one export, and the other is wrong by more than {_OFF_POINTS:g} points: "
         f"{_told(trip['misjudged'])}",
-        f"saving of all {trip['saving_pct']} %, by the full export {trip['saving_full_pct']} %",
+        f"saving of all {trip['saving_pct']} %, by {OTHER_EXPORTS[by]} "
+        f"{trip['saving_other_pct']} %",
     ]
 
 

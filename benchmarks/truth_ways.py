@@ -1,7 +1,8 @@
 """Ways in which the history of a fleet whose truth is known comes to its reader.
 
-The full export; one sample a pod and minute as CSV through `import table`; samples that the
-controller saw through a lens; the full export with specs that are not the controller's.
+The full export; one sample a pod and minute as CSV through `import table`, without readiness; the
+same as totals of workloads; samples that the controller saw through a lens; the full export with
+specs that are not the controller's.
 """
 
 from __future__ import annotations
@@ -15,7 +16,15 @@ import numpy as np
 import polars as pl
 import yaml
 
-from benchmarks.answers_truth import SYNC_MS, WRONG_BY, Known, Source, thinned, wrong_spec
+from benchmarks.answers_truth import (
+    SYNC_MS,
+    WRONG_BY,
+    Known,
+    Source,
+    rows_per_workload,
+    thinned,
+    wrong_spec,
+)
 from benchmarks.lens_truth import drawn, recorded, seen_through
 from benchmarks.truth_fleet import CLUSTER, CPU, Truth
 from benchmarks.truth_record import TODAY, case_of, limits_of, write_tables
@@ -28,6 +37,7 @@ from hpabatch.model.versions import Profile
 
 FULL: Final = "full export"
 CSV: Final = "CSV, 1 a minute"
+TOTALS: Final = "CSV of totals"
 LENS: Final = "through a lens"
 WRONG: Final = "wrong specs"
 WAYS: Final = (FULL, CSV, LENS, CSV, FULL, WRONG)
@@ -76,8 +86,8 @@ def _reads(truth: Truth, window_ms: int) -> Truth:
 
 def write_history(asked: Recording, way: str, batch: int, folder: Path) -> Path:
     """Record a fleet, and write it in one way; return the folder of the history."""
-    if way == CSV:
-        return _as_csv(asked, folder)
+    if way in (CSV, TOTALS):
+        return _as_csv(asked, folder, of_totals=way == TOTALS)
     if way == LENS:
         tables = _behind(asked, lens_of(asked.seed, batch))
     else:
@@ -106,16 +116,22 @@ def _with_wrong_specs(hpas: pl.DataFrame, asked: Recording) -> pl.DataFrame:
     return hpas.with_columns(spec=pl.col("name").replace_strict(wrong, return_dtype=pl.String()))
 
 
-def _as_csv(asked: Recording, folder: Path) -> Path:
-    """Write one sample a pod and minute with what a user knows beside it, and import it."""
+def _as_csv(asked: Recording, folder: Path, *, of_totals: bool) -> Path:
+    """Write a sample a minute, of each pod or of all of a workload, and import it.
+
+    Beside it is what a user knows.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    rows = thinned(asked.tables()["pod_metrics"], _MINUTE)
-    rows.select("namespace", "target", "pod", "cpu_milli", "memory_bytes", "ts").with_columns(
+    tables = asked.tables()
+    rows, whose = thinned(tables["pod_metrics"], _MINUTE), "pod"
+    if of_totals:
+        rows, whose = rows_per_workload(rows, tables["scales"]), "replicas"
+    rows.select("namespace", "target", whose, "cpu_milli", "memory_bytes", "ts").with_columns(
         pl.col("ts").dt.strftime("%Y-%m-%dT%H:%M:%S%.3fZ")
     ).write_csv(folder / "usage.csv")
     hpas = [_object(t) for t in asked.fleet]
     (folder / "hpas.yaml").write_text(yaml.safe_dump_all(hpas, sort_keys=False))
-    (folder / "map.yaml").write_text(yaml.safe_dump(_map(asked.fleet), sort_keys=False))
+    (folder / "map.yaml").write_text(yaml.safe_dump(_map(asked.fleet, whose), sort_keys=False))
     import_table(folder / "usage.csv", map=folder / "map.yaml", out=folder / "history")
     return folder / "history"
 
@@ -124,22 +140,23 @@ def _object(truth: Truth) -> dict[str, Any]:
     return dict(encode_hpa(Known(truth, None).hpa))
 
 
-def _map(fleet: Sequence[Truth]) -> dict[str, Any]:
+def _map(fleet: Sequence[Truth], whose: str) -> dict[str, Any]:
     def name(truth: Truth) -> str:
         return f"{truth.workload.namespace}/{truth.workload.hpa}"
 
     requests = {name(t): f"{t.workload.plant.signals[CPU].request_milli}m" for t in fleet}
     limits = {f"{n}/{target}": f"{milli}m" for (n, target), milli in limits_of(fleet).items()}
+    sums = {"of": "sum"} if whose == "replicas" else {}
     return {
-        "level": "pod",
+        "level": "workload" if sums else "pod",
         "columns": {
             "time": "ts",
             "cluster": {"value": CLUSTER},
             "namespace": "namespace",
             "workload": "target",
-            "pod": "pod",
-            "cpu": {"column": "cpu_milli", "unit": "millicores"},
-            "memory": {"column": "memory_bytes", "unit": "bytes"},
+            whose: whose,
+            "cpu": {"column": "cpu_milli", "unit": "millicores", **sums},
+            "memory": {"column": "memory_bytes", "unit": "bytes", **sums},
         },
         "window": "30s",
         "requests": {"cpu": {"workloads": requests}},
