@@ -10,7 +10,7 @@ but only the recorded weeks (hindsight), and one that knows the future stand bes
 history comes in one of several ways (`benchmarks.truth_ways`); what came as CSV comes as the full
 export and as totals, too, and the answers stand side by side. Stated specs that are wrong are asked
 about, and not judged. Work is done in batches, each a file in --work: a run that was ended goes on.
- Seeds below 100 are for tuning, those from 100 on are for the proof.
+Seeds below 100 are for tuning, those from 100 on are for the proof.
 """
 
 from __future__ import annotations
