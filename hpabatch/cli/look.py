@@ -153,8 +153,7 @@ def compare(
     --hpas A --hpas B     two sets of manifests; one --hpas: the recorded HPAs against it
     --k8s VERSION         with --hpas: the one version of both
 
-    A decision differs if the size, the wish to rescale or what failed differs. With --simulate
-    each side has the pods that its own decisions ask for, so differences add up. Exit code 3: some
+    A decision differs if the size, the wish to rescale or what failed differs. Exit code 3: some
     HPAs were left out or, with --exit-code, decide differently. docs/versions.md explains it.
 
     \b
@@ -162,7 +161,6 @@ def compare(
       hpabatch compare history/ --k8s 1.32..1.37
       hpabatch compare history/ --k8s ..1.37 --where "namespace = 'shop'" --output markdown
       hpabatch compare history/ --hpas today/ --hpas proposed/ -o json | jq '.differences[].rule'
-      hpabatch compare history/ --hpas proposed/ --simulate --plant plant.yaml
     """
     from hpabatch.api.comparisons import compare_sides
     from hpabatch.engine.fleet.versions import history_profile
@@ -170,8 +168,7 @@ def compare(
     from hpabatch.report.base import label
     from hpabatch.report.compare import Compared
 
-    needed = request.simulate or len(request.hpas) < 2
-    source = open_history(history, "replay" if needed else None)
+    source = open_history(history, "replay" if len(request.hpas) < 2 else None)
     codes = [EXIT_OK]
 
     def read(path: str, parameters: ReplayParameters) -> Sequence[HPA] | None:
@@ -180,8 +177,7 @@ def compare(
         codes.append(code)
         return hpas
 
-    kernel = "simulate_fleet" if request.simulate else "replay_observations"
-    with progress_on_stderr(kernel) as progress:
+    with progress_on_stderr("replay_observations") as progress:
         found = compare_sides(source, request, read, progress)
     tell(found.warnings)
     for item in found.left_out:
