@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from hpabatch.api.keywords import takes
 from hpabatch.errors import UsageError
@@ -12,6 +14,9 @@ from hpabatch.importers.table import run as table
 from hpabatch.importers.table.propose.run import propose
 from hpabatch.importers.table.request import TableRequest
 from hpabatch.report.imported import PrometheusImport, TableImport, TableMap
+
+if TYPE_CHECKING:
+    from hpabatch.importers.prometheus.run import ImportResult
 
 
 @takes(TableRequest, "inputs", method=False)
@@ -40,12 +45,17 @@ def import_prometheus(request: PrometheusRequest) -> PrometheusImport:
         UsageError, HistoryError: the server or a file cannot be read, or the store not written.
         RefusedError: a manifest is not valid.
     """
-    login = read_login(os.environ, request)
+    login, import_windows = read_login(os.environ, request), prometheus_importer()
+    return PrometheusImport(import_windows(request, login), str(request.out))
+
+
+def prometheus_importer() -> Callable[..., ImportResult]:
+    """Return the import of a server's windows (UsageError: its packages are not installed)."""
     try:
-        from hpabatch.importers.prometheus import run
+        from hpabatch.importers.prometheus.run import import_prometheus as importer
     except ModuleNotFoundError as error:
         raise UsageError(
             f"importing from a server needs the package {error.name}: "
             "pip install 'hpabatch[prometheus]'"
         ) from None
-    return PrometheusImport(run.import_prometheus(request, login), str(request.out))
+    return importer
