@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from hpabatch.api.keywords import takes
 from hpabatch.errors import UsageError
 from hpabatch.importers.prometheus.client.login import read_login
 from hpabatch.importers.prometheus.request import PrometheusRequest
+from hpabatch.importers.prometheus.result import ImportResult
 from hpabatch.importers.table import run as table
 from hpabatch.importers.table.propose.run import propose
 from hpabatch.importers.table.request import TableRequest
 from hpabatch.report.imported import PrometheusImport, TableImport, TableMap
-
-if TYPE_CHECKING:
-    from hpabatch.importers.prometheus.run import ImportResult
 
 
 @takes(TableRequest, "inputs", method=False)
