@@ -22,6 +22,7 @@ import numpy as np
 import polars as pl
 import yaml
 
+from benchmarks.exported_run import export_run
 from benchmarks.truth_fleet import CPU, FleetOptions, Truth, make_fleet
 from benchmarks.truth_record import TODAY, case_of
 from hpabatch.api.imports import import_table
@@ -29,7 +30,6 @@ from hpabatch.engine.fidelity.answer import RIGHT, UNTOLD, WRONG, answers
 from hpabatch.engine.fidelity.walk import walk_shards
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import plan_replay
-from hpabatch.engine.simulate.export import export_run
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.writer import write_table
 from hpabatch.model.objects.hpa import (

@@ -26,13 +26,13 @@ import numpy as np
 import polars as pl
 
 from benchmarks.answers_truth import K8S, SYNC_MS, Known, Source, import_source, stated, thinned
+from benchmarks.exported_run import export_run
 from benchmarks.truth_fleet import CPU, FleetOptions, Truth, make_fleet
 from benchmarks.truth_record import TODAY, case_of
 from hpabatch.engine.fidelity.lens import LensEstimate, estimate_lenses
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import plan_replay
 from hpabatch.engine.shards.read import DAY_MS
-from hpabatch.engine.simulate.export import export_run
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import empty_frame
 from hpabatch.history.store.writer import write_table

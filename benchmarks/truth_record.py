@@ -8,12 +8,12 @@ from typing import Final
 
 import polars as pl
 
+from benchmarks.exported_run import export_run
 from benchmarks.truth_fleet import CPU, START_MS, TOLD, WEEK_MS, Truth
 from hpabatch.engine.fleet.candidates import SpecPeriod
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.requested import Requested
 from hpabatch.engine.simulate.case import SimulationCase
-from hpabatch.engine.simulate.export import export_run
 from hpabatch.history.store.writer import write_table
 from hpabatch.model.objects.hpa import HPASpec
 from hpabatch.model.versions import ControllerFlags, Profile

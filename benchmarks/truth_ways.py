@@ -25,11 +25,11 @@ from benchmarks.answers_truth import (
     thinned,
     wrong_spec,
 )
+from benchmarks.exported_run import export_run
 from benchmarks.lens_truth import drawn, recorded, seen_through
 from benchmarks.truth_fleet import CLUSTER, CPU, Truth
 from benchmarks.truth_record import TODAY, case_of, limits_of, write_tables
 from hpabatch.api.imports import import_table
-from hpabatch.engine.simulate.export import export_run
 from hpabatch.inputs.lenses import Lens
 from hpabatch.model.objects.encode import encode_hpa, spec_to_json
 from hpabatch.model.plant import RESOURCE, Pipeline

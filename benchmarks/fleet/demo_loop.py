@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import numpy as np
 import polars as pl
 
+from benchmarks.exported_run import export_run
 from benchmarks.fleet.demo_workloads import Workload
 from benchmarks.fleet.parts import (
     DAY_MS,
@@ -24,7 +25,6 @@ from benchmarks.fleet.parts import (
 from hpabatch.engine.fleet.candidates import SpecPeriod
 from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.engine.simulate.case import SimulationCase
-from hpabatch.engine.simulate.export import export_run
 from hpabatch.model import plant
 from hpabatch.model.objects.decode import hpa_from_json
 from hpabatch.model.objects.defaults import default_hpa

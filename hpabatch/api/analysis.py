@@ -11,7 +11,6 @@ import polars as pl
 from hpabatch.engine.analyze.remarks import remarks
 from hpabatch.engine.analyze.request import ONLY_METRIC, AnalyzeRecordedRequest, AssumedPods
 from hpabatch.engine.analyze.run import DEFAULT_REQUESTS, Assumed, analyze_hpa
-from hpabatch.engine.analyze.smallest import Asked
 from hpabatch.engine.fleet.flags import recorded_flags
 from hpabatch.engine.fleet.plan import chosen_hpas
 from hpabatch.engine.fleet.selection import selection_of
@@ -41,7 +40,7 @@ def analyze_each(
     given: Sequence[Given],
     request: AssumedPods,
     progress: Progress = silent,
-    asked: Asked | None = None,
+    at_size: int | None = None,
 ) -> StaticAnalysis:
     """Return the analyses of valid, defaulted HPAs, in their order (at least one)."""
     assumed = Assumed(request_milli=request.request_milli, base_pct=request.base_pct)
@@ -49,7 +48,7 @@ def analyze_each(
     for number, item in enumerate(given):
         _refuse_unnamed_base(item.hpa, request)
         progress("analyzing", number / len(given))
-        analysis = analyze_hpa(item.hpa.spec, item.flags, item.profile, assumed, asked)
+        analysis = analyze_hpa(item.hpa.spec, item.flags, item.profile, assumed, at_size)
         found.append(Analyzed(item.source, item.line, item.hpa, analysis, remarks(analysis)))
     requests = {**DEFAULT_REQUESTS, **request.request_milli}
     first = given[0]

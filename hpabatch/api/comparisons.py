@@ -8,18 +8,14 @@ from dataclasses import replace
 import polars as pl
 
 from hpabatch.api.manifests import read_hpas
-from hpabatch.engine.compare.loop import compare_simulated
 from hpabatch.engine.compare.request import CompareRequest
 from hpabatch.engine.compare.run import Comparison, compare_history
 from hpabatch.engine.compare.sides import Side
-from hpabatch.engine.fit.overrides import read_plants
 from hpabatch.engine.fleet.parameters import ReplayParameters, replay_parameters
 from hpabatch.engine.fleet.plan import NO_HPA, Select
 from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.fleet.versions import versions_of
-from hpabatch.engine.simulate.run import LoopOptions
 from hpabatch.history.base import History
-from hpabatch.inputs.documents import digests_of
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.progress import Progress, silent
 from hpabatch.report.compare import Compared
@@ -31,21 +27,14 @@ Read = Callable[[str, ReplayParameters], Sequence[HPA] | None]
 def compare_sides(
     history: History, request: CompareRequest, read: Read, progress: Progress = silent
 ) -> Comparison:
-    """Replay or simulate both sides; `read` returns the HPAs of a path of `request.hpas`.
+    """Replay both sides; `read` returns the HPAs of a path of `request.hpas`.
 
     Raises:
         HistoryError: a table cannot be read, or there is nothing to replay.
         UsageError: there is no profile for a Kubernetes version, or no HPA is selected.
     """
     before, after = _sides(history, request, read)
-    select = _select(request, after)
-    if request.simulate:
-        options = LoopOptions(
-            plants=read_plants(request), seed=request.seed, files=digests_of(request.plant)
-        )
-        found = compare_simulated(history, before, after, options, select, progress)
-    else:
-        found = compare_history(history, before, after, select, progress)
+    found = compare_history(history, before, after, _select(request, after), progress)
     if len(request.hpas) == 1:
         # The manifests say which HPAs are meant; targets that none of them scales are no surprise.
         told = tuple(text for text in found.warnings if NO_HPA not in text)
@@ -60,8 +49,7 @@ def compare(history: History, request: CompareRequest) -> Compared:
         HistoryError, UsageError: as `replay`; nothing to compare is stated.
         RefusedError: a manifest is not valid.
     """
-    # Manifests of both sides stand in for the table of HPAs, but plants are fitted to those.
-    if request.simulate or len(request.hpas) < 2:
+    if len(request.hpas) < 2:  # manifests of both sides stand in for the table of HPAs
         history.require("replay")
 
     def read(path: str, parameters: ReplayParameters) -> list[HPA] | None:
@@ -73,8 +61,6 @@ def compare(history: History, request: CompareRequest) -> Compared:
 def _sides(history: History, request: CompareRequest, read: Read) -> tuple[Side, Side]:
     before_k8s, after_k8s = request.versions
     parameters = replay_parameters(request, k8s=before_k8s)
-    if request.simulate:
-        parameters = replace(parameters, events="decided")
     if request.hpas:
         given = [read(path, parameters) for path in request.hpas]
         sides = [

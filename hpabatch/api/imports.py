@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from hpabatch.api.keywords import takes
 from hpabatch.errors import UsageError
 from hpabatch.importers.prometheus.client.login import read_login
 from hpabatch.importers.prometheus.request import PrometheusRequest
+from hpabatch.importers.prometheus.result import ImportResult
 from hpabatch.importers.table import run as table
 from hpabatch.importers.table.propose.run import propose
 from hpabatch.importers.table.request import TableRequest
@@ -40,12 +42,17 @@ def import_prometheus(request: PrometheusRequest) -> PrometheusImport:
         UsageError, HistoryError: the server or a file cannot be read, or the store not written.
         RefusedError: a manifest is not valid.
     """
-    login = read_login(os.environ, request)
+    login, import_windows = read_login(os.environ, request), prometheus_importer()
+    return PrometheusImport(import_windows(request, login), str(request.out))
+
+
+def prometheus_importer() -> Callable[..., ImportResult]:
+    """Return the import of a server's windows (UsageError: its packages are not installed)."""
     try:
-        from hpabatch.importers.prometheus import run
+        from hpabatch.importers.prometheus.run import import_prometheus as importer
     except ModuleNotFoundError as error:
         raise UsageError(
             f"importing from a server needs the package {error.name}: "
             "pip install 'hpabatch[prometheus]'"
         ) from None
-    return PrometheusImport(run.import_prometheus(request, login), str(request.out))
+    return importer

@@ -241,8 +241,6 @@ class Recording:
         feature_gates: str = '',
         feature_gates_to: str = '',
         strict: bool = False,
-        simulate: bool = False,
-        seed: int = 0,
         namespace: str | Sequence[str] = (),
         where: str | None = None,
         events: Literal['recorded', 'decided'] = 'recorded',
@@ -254,7 +252,6 @@ class Recording:
         downscale_stabilization: str | timedelta | None = None,
         delay: str | timedelta | None = None,
         max_age: str | timedelta | None = None,
-        plant: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
     ) -> Compared: ...
     def simulate(
         self,

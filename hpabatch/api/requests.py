@@ -20,7 +20,6 @@ from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.importers.table.request import TableRequest
 from hpabatch.inputs.request import LintRequest, ValidateRequest
 from hpabatch.live.loop.request import LiveRequest, RecordRequest
-from hpabatch.model.objects.autoscale import AutoscaleRequest
 from hpabatch.model.options import Request
 from hpabatch.report.page.request import ReportRequest
 from hpabatch.report.pictures.request import PlotRequest
@@ -46,7 +45,6 @@ REQUESTS: Final[Mapping[str, type[Request]]] = {
     "advise": AdviseRequest,
     "plan": PlanRequest,
     "plot": PlotRequest,
-    "autoscale": AutoscaleRequest,
     "live": LiveRequest,
     "record": RecordRequest,
     "history quality": QualityRequest,

@@ -28,7 +28,7 @@ GROUPS: Final = {
         "validate": "look",
     },
     "Ask what if": {
-        "advise": "advise", "autoscale": "autoscale", "fidelity": "simulate", "fit": "simulate",
+        "advise": "advise", "fidelity": "simulate", "fit": "simulate",
         "plan": "simulate", "plot": "plot", "recommend": "advise", "simulate": "simulate",
         "sweep": "advise",
     },

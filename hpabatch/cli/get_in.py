@@ -89,17 +89,11 @@ def prometheus(
       hpabatch import prometheus --url https://mimir/prometheus --tenant prod --token-file token \\
         --start 2026-10-01 --out history/ --mapping adapter-config.yaml --hpas manifests/
     """
+    from hpabatch.api.imports import prometheus_importer
     from hpabatch.importers.prometheus.client.login import read_login
     from hpabatch.report.imported import PrometheusImport
 
-    login = read_login(os.environ, request)
-    try:
-        from hpabatch.importers.prometheus.run import import_prometheus
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"importing from a server needs the package {error.name}: "
-            "pip install 'hpabatch[prometheus]'"
-        ) from None
+    login, import_prometheus = read_login(os.environ, request), prometheus_importer()
     LEFT.set(lambda: "the same command with --resume goes on from here")
     with progress_on_stderr() as progress:
         result = import_prometheus(request, login, progress=progress, say=say)

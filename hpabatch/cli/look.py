@@ -57,11 +57,10 @@ def analyze(request: AnalyzeRequest) -> Answer:
     Examples:
       hpabatch analyze manifests/
       hpabatch analyze manifests/ --hpa shop/cart --base cpu=15 --request cpu=250m
-      hpabatch analyze manifests/ --hpa shop/cart --at-size 10 --value 85%
+      hpabatch analyze manifests/ --hpa shop/cart --at-size 10
       hpabatch analyze manifests/ -o json | jq '.hpas[] | select(.metrics[].cycles != [])'
     """
     from hpabatch.api.analysis import Given, analyze_each
-    from hpabatch.engine.analyze.smallest import Asked
     from hpabatch.model.objects.stored import as_stored
     from hpabatch.model.versions import ControllerFlags, profile_for
 
@@ -81,31 +80,22 @@ def analyze(request: AnalyzeRequest) -> Answer:
               profile)
         for entry, hpa in _chosen(checked, request.hpa)
     ]  # fmt: skip
-    asked = Asked(request.at_size, request.value_milli, request.value_pct)
-    if asked != Asked():
-        _check_asked(request, given)
+    if request.at_size is not None:
+        _check_at_size(request, request.at_size, given)
     with progress_on_stderr() as progress:
-        findings = analyze_each(given, request, progress, asked)
-    found = [metric.smallest for metric in findings.hpas[0].analysis.metrics]
-    if request.value is not None and all(s is not None and s.value is None for s in found):
-        kind = "an amount such as 500m" if request.value_pct is not None else "percents such as 85%"
-        raise UsageError(
-            f"--value {request.value}: expected {kind}, as the targets of {request.hpa} are"
-        )
+        findings = analyze_each(given, request, progress, request.at_size)
     return replace(findings, one=request.hpa is not None), code
 
 
-def _check_asked(request: AnalyzeRequest, given: Sequence[Given]) -> None:
-    """Refuse a size or value that the one HPA does not have (UsageError)."""
+def _check_at_size(request: AnalyzeRequest, at_size: int, given: Sequence[Given]) -> None:
+    """Refuse a size that the one HPA does not have (UsageError)."""
     if request.hpa is None:
-        name = "--at-size" if request.at_size is not None else "--value"
-        raise UsageError(f"{name}: expected --hpa, as it is about one HPA; add --hpa NAME")
+        raise UsageError("--at-size: expected --hpa, as it is about one HPA; add --hpa NAME")
     spec = given[0].hpa.spec
     low, high = spec.min_replicas or 0, spec.max_replicas
-    if request.at_size is not None and not low <= request.at_size <= high:
+    if not low <= at_size <= high:
         raise UsageError(
-            f"--at-size: expected {low} to {high}, the replicas of {request.hpa}, got "
-            f"{request.at_size}"
+            f"--at-size: expected {low} to {high}, the replicas of {request.hpa}, got {at_size}"
         )
 
 
@@ -153,8 +143,7 @@ def compare(
     --hpas A --hpas B     two sets of manifests; one --hpas: the recorded HPAs against it
     --k8s VERSION         with --hpas: the one version of both
 
-    A decision differs if the size, the wish to rescale or what failed differs. With --simulate
-    each side has the pods that its own decisions ask for, so differences add up. Exit code 3: some
+    A decision differs if the size, the wish to rescale or what failed differs. Exit code 3: some
     HPAs were left out or, with --exit-code, decide differently. docs/versions.md explains it.
 
     \b
@@ -162,7 +151,6 @@ def compare(
       hpabatch compare history/ --k8s 1.32..1.37
       hpabatch compare history/ --k8s ..1.37 --where "namespace = 'shop'" --output markdown
       hpabatch compare history/ --hpas today/ --hpas proposed/ -o json | jq '.differences[].rule'
-      hpabatch compare history/ --hpas proposed/ --simulate --plant plant.yaml
     """
     from hpabatch.api.comparisons import compare_sides
     from hpabatch.engine.fleet.versions import history_profile
@@ -170,8 +158,7 @@ def compare(
     from hpabatch.report.base import label
     from hpabatch.report.compare import Compared
 
-    needed = request.simulate or len(request.hpas) < 2
-    source = open_history(history, "replay" if needed else None)
+    source = open_history(history, "replay" if len(request.hpas) < 2 else None)
     codes = [EXIT_OK]
 
     def read(path: str, parameters: ReplayParameters) -> Sequence[HPA] | None:
@@ -180,8 +167,7 @@ def compare(
         codes.append(code)
         return hpas
 
-    kernel = "simulate_fleet" if request.simulate else "replay_observations"
-    with progress_on_stderr(kernel) as progress:
+    with progress_on_stderr("replay_observations") as progress:
         found = compare_sides(source, request, read, progress)
     tell(found.warnings)
     for item in found.left_out:

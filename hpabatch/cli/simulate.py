@@ -27,13 +27,9 @@ from hpabatch.engine.fit.request import FitRequest
 from hpabatch.engine.simulate.request import SimulateRequest
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, RefusedError, UsageError
 from hpabatch.model.printable import printable
-from hpabatch.model.progress import Progress
 
 if TYPE_CHECKING:
     from hpabatch.engine.fit.run import FleetFit
-    from hpabatch.engine.simulate.case import SimulationCase
-    from hpabatch.engine.simulate.result import LoopResult
-    from hpabatch.engine.simulate.run import Loop
     from hpabatch.report.capacity import Plan
 
 
@@ -249,10 +245,6 @@ def simulate(
     trajectories: Annotated[
         str | None, file_option("--trajectories", "Every tick of every run (Parquet).")
     ] = None,
-    export: Annotated[
-        str | None,
-        folder_option("--export", "New folder for the run, as a history to replay."),
-    ] = None,
 ) -> Answer:
     """Simulate the HPAs of a history in a closed loop.
 
@@ -263,20 +255,17 @@ def simulate(
     modelled.
 
     The work is the recorded one, times --growth, or changed by --scenario (docs/scenarios.md).
-    Rows that cannot be relied on are marked, with the reason. --export makes one setting's run a
-    history, which replays to the same decisions (stderr gives the command). Exit code 3: some HPAs
-    were refused or skipped.
+    Rows that cannot be relied on are marked, with the reason. Exit code 3: some HPAs were refused
+    or skipped.
 
     \b
     Examples:
       hpabatch simulate history/ --hpas proposed/ --growth 1.4 --prices prices.yaml
       hpabatch simulate history/ --scenario peak.yaml --where "namespace = 'shop'" -o csv > peak.csv
       hpabatch simulate history/ --plant plant.yaml --trajectories runs.parquet
-      hpabatch simulate history/ --where "hpa = 'api'" --export run/
     """
     from hpabatch.api.simulations import prepare
     from hpabatch.engine.fleet.versions import history_profile
-    from hpabatch.engine.simulate.export import check_cases
     from hpabatch.engine.simulate.result import run_loop
     from hpabatch.history.reader import open_history
     from hpabatch.report.forms import write_frame
@@ -287,47 +276,13 @@ def simulate(
     with progress_on_stderr("simulate_fleet") as progress:
         manifests, code = load_hpas(request.hpas, profile)
         loop, options = prepare(source, request, manifests, trajectories is not None, progress)
-        if loop.cases and export is not None:
-            check_cases(_exported(loop))
         result = run_loop(loop, options, progress) if loop.cases else None
         if result is not None and trajectories is not None and result.points is not None:
             progress("writing trajectories", 1.0)
             write_frame(result.points, loop.evidence, trajectories)
             written.append(f"trajectories: {trajectories}")
-        if result is not None and export is not None:
-            written.append(_export(result, export, request.seed, progress))
     tell((*loop.plan.warnings, *loop.notes))
     left_out = tell_skipped(loop.skipped, history)
     if result is None:
         raise RefusedError(f"{history}: no HPA could be simulated")
     return Simulation.of(result, written=written), code or left_out
-
-
-def _export(result: LoopResult, folder: str, seed: int, progress: Progress) -> str:
-    """Write one setting's run as a history; return what is told of it."""
-    from hpabatch.engine.simulate.export import export_run
-    from hpabatch.history.files import atomic_folder
-    from hpabatch.history.store.writer import write_table
-
-    cases = _exported(result.loop)
-    run = export_run(
-        cases,
-        result.loop.plan.versions.one(),
-        seed,
-        lambda share: progress("exporting the run", share),
-    )
-    with atomic_folder(folder) as place:
-        for name, frame in run.tables.items():
-            write_table(frame, place / f"{name}.parquet", name)
-    arguments = [*run.arguments, "--out", "decisions.parquet"]
-    command = shlex.join(["hpabatch", "replay", folder, *arguments])
-    return f"exported run ({cases[0].setting}): {command}"
-
-
-def _exported(loop: Loop) -> list[SimulationCase]:
-    """Return the cases of the setting that is exported: the proposed one where there is one."""
-    from hpabatch.engine.simulate.run import PROPOSED, RECORDED
-
-    settings = {case.setting for case in loop.cases}
-    setting = PROPOSED if PROPOSED in settings else RECORDED
-    return [case for case in loop.cases if case.setting == setting]

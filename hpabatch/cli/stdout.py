@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, TextIO
 
 from hpabatch.errors import UsageError
-from hpabatch.model.printable import printable_json, printable_lines
+from hpabatch.model.printable import printable_lines
 from hpabatch.report.base import Output, View
 
 if TYPE_CHECKING:
@@ -67,11 +67,6 @@ def send_text(text: str) -> None:
         UsageError: stdout cannot be written.
     """
     send(printable_lines(text).encode())
-
-
-def send_json(text: str) -> None:
-    """Write JSON to stdout, invisible characters escaped (UsageError: it cannot be written)."""
-    send(printable_json(text).encode())
 
 
 def show_report(report: Result, output: Output | str) -> None:

@@ -424,14 +424,6 @@ def _smallest_lines(
     band = None if asked is None else metric.band(asked.size)
     if asked is not None and band is not None:
         yield f"  {asked}; {_stay_words(metric, band)}"
-    if smallest.value is not None and asked is not None:
-        percent = metric.target_pct is not None
-        value = f"{smallest.value}%" if percent else amount_text(metric, smallest.value)
-        goal = "stay" if smallest.goal == asked.size else f"go to {smallest.goal}"
-        if asked.size == 1:
-            goal = goal.replace("stay", "stays").replace("go ", "goes ")
-        runs = ", ".join(map(_run_text, smallest.staying)) or "none"
-        yield f"  at {value} {counted(asked.size, 'pod')} {goal}; sizes that stay: {runs}"
     if smallest.pod_more is not None:
         size = counted(smallest.pod_more, "pod")
         text = f"  from {size} on the work of one pod more changes nothing"

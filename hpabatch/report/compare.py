@@ -14,7 +14,6 @@ import polars as pl
 
 from hpabatch.engine.columns.compare import DIFFERENCES
 from hpabatch.engine.compare.frames import DECIDES, EXPLAINS, FROM, TO
-from hpabatch.engine.compare.loop import WHY_NOT
 from hpabatch.engine.compare.run import VERSIONS, Comparison
 from hpabatch.engine.replay.summary import KEY
 from hpabatch.model.printable import counted
@@ -55,10 +54,6 @@ LEFT_OUT_HEADS: Final = (
     Head("LEFT OUT", "the HPA", 0, left=True, folds=True),
     Head("SIDE", "the side that it cannot be decided on", 1, left=True),
     Head("WHY", "the reason", 2, left=True, folds=True),
-)
-_SIMULATED: Final = (
-    "simulated: the rules are exact, the pods and their work are modelled (docs/simulation.md); "
-    "?: not to be relied on (why_not in --output json)"
 )
 _NOT_FOUND: Final = "no single change"
 
@@ -120,9 +115,7 @@ class Compared(Comparison, Result):
         # Above the table a switch stands once, a spec's fields with each HPA.
         causes = "cause" if self.compared == VERSIONS else "rule"
         shown = [
-            row
-            | {"label": row_label(row, many) + (" ?" if row.get(WHY_NOT) else "")}
-            | {"changed_by": row[causes]}
+            row | {"label": row_label(row, many), "changed_by": row[causes]}
             for row in rows.iter_rows(named=True)
         ]
         heads = HEADS if self.top and rows.height else ()
@@ -216,8 +209,6 @@ def _evidence(evidence: Mapping[str, str]) -> Iterator[str]:
     else:
         yield from (f"from {ours}", f"to   {theirs}")
     yield f"{events}; {parameters}"
-    if "simulation" in evidence:
-        yield _SIMULATED
 
 
 def side_evidence(evidence: Mapping[str, str], side: str) -> dict[str, str]:

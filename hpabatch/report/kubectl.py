@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import format_datetime
@@ -137,7 +137,11 @@ class HpaStatuses(Result):
 
     def own(self, output: Output, view: View) -> str | None:
         if output is Output.yaml:
-            return yaml_manifests(self.documents, live_document)
+            # One document each; fields in alphabetical order.
+            return "---\n".join(
+                yaml.dump(live_document(hpa), Dumper=_Dumper, width=math.inf)
+                for hpa in self.documents
+            )
         if output is not Output.table:
             return None
         tables = {name: get_table(part, self.with_namespace) for name, part in self.rows.items()}
@@ -155,7 +159,12 @@ class HpaStatuses(Result):
         return pl.DataFrame(cells, schema=GET.schema)
 
     def document(self) -> dict[str, Any]:
-        return list_document(self.documents, live_document)
+        items: list[dict[str, object]] = []
+        for document in map(live_document, self.documents):
+            items.append({n: document[n] for n in ("kind", "apiVersion")} | document)
+        if len(items) == 1:
+            return items[0]
+        return {"kind": "List", "apiVersion": "v1", "metadata": {}, "items": items}
 
 
 def _row(hpa: HPA, now_ms: int, named: bool) -> GetRow:
@@ -426,8 +435,6 @@ def _whole(time_ms: int) -> int:
 
 # ---- manifests -----------------------------------------------------------------------------------
 
-Encode = Callable[[HPA], dict[str, object]]
-
 
 class _Dumper(yaml.SafeDumper):
     """Quotes what Kubernetes' YAML reader would not take for a string, such as `1e3` or `on`."""
@@ -449,29 +456,6 @@ def live_document(hpa: HPA) -> dict[str, object]:
         assert isinstance(metadata, dict)
         metadata["creationTimestamp"] = hpa.creation_timestamp
     return document | {"status": encode_status(hpa.status)}
-
-
-def yaml_manifests(hpas: Sequence[HPA], encode: Encode = encode_hpa) -> str:
-    """Return HPAs as YAML documents with `---` between them; fields in alphabetical order."""
-    documents = (yaml.dump(encode(hpa), Dumper=_Dumper, width=math.inf) for hpa in hpas)
-    return "---\n".join(documents)
-
-
-def json_manifests(hpas: Sequence[HPA], encode: Encode = encode_hpa) -> str:
-    """Return an HPA, or a List of several, as JSON; fields in the order of the API's types."""
-    return json.dumps(list_document(hpas, encode), indent=4, ensure_ascii=False) + "\n"
-
-
-def list_document(hpas: Sequence[HPA], encode: Encode = encode_hpa) -> dict[str, object]:
-    """Return the manifest of an HPA, or a List of several."""
-    items = [_typed_first(encode(hpa)) for hpa in hpas]
-    if len(items) == 1:
-        return items[0]
-    return {"kind": "List", "apiVersion": "v1", "metadata": {}, "items": items}
-
-
-def _typed_first(document: dict[str, object]) -> dict[str, object]:
-    return {"kind": document["kind"], "apiVersion": document["apiVersion"], **document}
 
 
 # ---- ages, columns, numbers ----------------------------------------------------------------------

@@ -111,18 +111,6 @@ def test_patches_below_a_folder_that_is_not_there_yet(
     assert sorted(p.name for p in tmp_path.iterdir() if p.name != "new") == ["out", "sweep"]
 
 
-@pytest.mark.compiled
-def test_an_exported_run_takes_no_folder_that_is_in_use(
-    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "empty").mkdir()
-    folder = history(tmp_path / "history", str)
-    monkeypatch.chdir(tmp_path / "empty")
-    done = runner("simulate", capsysbinary, monkeypatch)(folder, "--for", "5m", "--export", ".")
-    assert done.code == 2
-    assert done.stderr.startswith("error: --export .: expected a folder to make")
-
-
 def test_of_many_manifests_none_is_written_over_another(run: Run, tmp_path: Path) -> None:
     names = [f"api{k}" for k in range(1, 13)]
     sweep = sweep_of(tmp_path, [("east", "shop", name) for name in names])

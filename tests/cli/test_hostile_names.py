@@ -292,7 +292,6 @@ READERS: dict[str, tuple[str, ...]] = {
     "live": ("live", "--once", "--kubeconfig", "FILE"),
     "record": ("record", "--out", "OUT/h", "--kubeconfig", "FILE", "--context", "x{}"),
     "validate": ("validate", "FILE"),
-    "autoscale": ("autoscale", "-f", "FILE", "--max", "3"),
     "history info": ("history", "info", "FILE"),
     "history check": ("history", "check", "FILE"),
     "recommend": ("recommend", "sweep", "--slo", "rescales<1/week", "--hpas", "FILE"),
@@ -339,11 +338,9 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     ),
     "plot --unit": ("plot", "sweep", "--out", "OUT/p", "--unit", "x{}"),
     "plot HPA": ("plot", "sweep", "--out", "OUT/p", "shop/x{}"),
-    "plot --heatmap": ("plot", "sweep", "--out", "OUT/p", "--heatmap", "x{},y{}"),
     "plot --setting": ("plot", "sweep", "--out", "OUT/p", "--setting", "x{}"),
     "analyze --hpa": ("analyze", "hpas{}", "--hpa", "x{}"),
     "analyze --request": ("analyze", "hpas{}", "--request", "x{}=y{}"),
-    "autoscale": ("autoscale", "deployment/X_!{}", "--max", "3"),
     "migrate": ("history", "migrate", "history", "OUT/new{}"),
     "compact": ("history", "compact", "nowhere{}"),
     "live --context": ("live", "--once", "--context", "x{}"),
@@ -373,12 +370,11 @@ def test_pictures(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    words = ("plot", "sweep", "--out", "OUT/p", "--front", "--heatmap", "target,scaleDown.window",
-             "--slo", "rescales<1/week")  # fmt: skip
+    words = ("plot", "sweep", "--out", "OUT/p", "--front", "--slo", "rescales<1/week")
     nasty = call(places, "nasty", words, capsysbinary, monkeypatch, tmp_path)
     assert raw_characters(nasty.stdout + nasty.stderr) == []
     paths = [Path(line) for line in nasty.lines]
-    assert len(paths) == 4
+    assert len(paths) == 2
     for path in paths:
         text = path.read_text()
         ElementTree.fromstring(text)

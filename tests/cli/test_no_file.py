@@ -65,7 +65,6 @@ def pipe(tmp_path: Path) -> Path:
     [
         "validate PIPE",
         "analyze PIPE",
-        "autoscale -f PIPE --max 3",
         "replay DEMO --hpas PIPE --out OUT",
         "simulate DEMO --scenario PIPE",
         "simulate DEMO --plant PIPE",

@@ -118,7 +118,6 @@ REFUSED = [
     (f"{ATTACK} --hpa-events SHUT", "cannot be read: Permission denied"),
     ("simulate READ/history --scenario SHUT/x.yaml", "cannot be read: Permission denied"),
     ("replay READ/history --out READ/z.parquet", "cannot be written: Permission denied"),
-    ("simulate READ/history --export READ/e", "--export"),
     ("simulate READ/history --trajectories READ/t.parquet", "--trajectories"),
     ("plan READ/history --out READ/p", "cannot be written: Permission denied"),
     ("plan READ/history --totals READ/p.csv", "cannot be written: Permission denied"),

@@ -127,7 +127,6 @@ class ToldError(Exception):
         (("plan", DEMO), "simulate_fleet"),
         (("sweep", DEMO, "--grid", "target=70", "--out", "sweep"), "simulate_fleet"),
         (("fidelity", DEMO), "walk_observations"),
-        (("compare", DEMO, "--simulate", "--k8s", "1.36..1.37"), "simulate_fleet"),
         (("compare", DEMO, "--k8s", "1.36..1.37"), "replay_observations"),
         (("fit", DEMO), "observe_usage"),
     ],

@@ -28,7 +28,6 @@ for words in json.load(sys.stdin):
 
 COMMANDS = (
     "validate",
-    "autoscale",
     "get",
     "describe",
     "compare",

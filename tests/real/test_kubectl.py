@@ -1,8 +1,8 @@
-"""`kubectl get hpa`, `describe hpa` and `autoscale` beside the real ones of 1.20.2 and newer.
+"""`kubectl get hpa` and `describe hpa` beside the real ones of 1.20.2 and newer.
 
 The same objects go into a real API server; what kubectl prints of them must be what we print,
 to the byte: ages too, at one of the instants between the start and the end of its call. The table
-of `get` is made by the server, here 1.20.2, so only the other two are held against newer programs.
+of `get` is made by the server, here 1.20.2, so only `describe` is held against newer programs.
 """
 
 from __future__ import annotations
@@ -15,14 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
-from typer.testing import CliRunner, Result
 
-from hpabatch.cli import autoscale  # noqa: F401  (registers the command)
-from hpabatch.cli.app import app
-from hpabatch.errors import HpabatchError
 from hpabatch.model.messages import COMPONENT, Event
-from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.decode_fields import Fields, Problem
 from hpabatch.model.objects.decode_legacy import cpu_metric_statuses, read_metric_statuses
 from hpabatch.model.objects.hpa import HPA, MetricStatus
@@ -182,110 +176,3 @@ def test_every_version_is_read_alike(cluster: Cluster, version: str) -> None:
         read = replace(read, spec=expected.spec)  # v2beta1 forgets a metric's container
         shown = [describe_text(hpa, (), 0, k8s="1.20") for hpa in (read, expected)]
         assert shown[0] == shown[1]
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        "deployment/web --max=5", "deploy web --min=2 --max=10", "sts/web --max=7 --name=other",
-        "replicasets.apps/web --max=3 --cpu-percent=70", "ReplicationController web --max=4",
-        "deployment.v1.apps/web --max=5 --min=-1", "deploy web api --max=2",
-        "deploy/api rs/web --max=2",
-    ],
-)  # fmt: skip
-def test_autoscale(cluster: Cluster, targets: None, arguments: str) -> None:
-    client = ["--dry-run=client", "-o", "yaml", "-n", NAMESPACE]
-    theirs = cluster.kubectl("autoscale", *arguments.split(), *client)
-    ours = autoscaled(arguments)
-    assert ours.exit_code == 0, ours.output
-    assert specs(ours.stdout) == specs(theirs)
-
-
-def test_autoscale_writes_yaml_as_kubectl_does(cluster: Cluster, targets: None) -> None:
-    arguments = ["deployment/web", "--min=2", "--max=5"]
-    theirs = cluster.kubectl(
-        "autoscale", *arguments, "--dry-run=client", "-o", "yaml", "-n", NAMESPACE
-    )
-    theirs = theirs.replace("autoscaling/v1", "autoscaling/v2")
-    theirs = theirs.replace("  creationTimestamp: null\n", "").partition("status:\n")[0]
-    assert autoscaled(" ".join(arguments)).stdout == theirs
-
-
-def autoscaled(arguments: str) -> Result:
-    """Run the command; --cpu is the newer form of --cpu-percent."""
-    words = arguments.replace("--cpu-percent=70", "--cpu=70%").split()
-    return CliRunner().invoke(app, ["autoscale", *words])
-
-
-def specs(text: str) -> list[tuple[str, object]]:
-    """Return name and spec of each document, whichever version it is in.
-
-    1.20 writes nothing between two documents.
-    """
-    pieces = re.split("^(?=apiVersion: autoscaling)", text.replace("---\n", ""), flags=re.MULTILINE)
-    hpas = [decode_hpa(yaml.safe_load(piece))[0] for piece in pieces if piece]
-    return [(hpa.name, hpa.spec) for hpa in hpas]
-
-
-def test_autoscale_of_newer_kubectls(cluster: Cluster, targets: None, newer: Path | None) -> None:
-    client = ["--dry-run=client", "-o", "yaml", "-n", NAMESPACE]
-    for arguments in (
-        "deploy web api --min=2 --max=10 --cpu-percent=70", "sts/web --max=7 --name=other",
-        "ReplicationController web --max=4 --min=-1",
-    ):  # fmt: skip
-        theirs = cluster.kubectl("autoscale", *arguments.split(), *client, program=newer)
-        ours = autoscaled(arguments)
-        assert ours.exit_code == 0, ours.output
-        assert specs(ours.stdout) == specs(theirs), arguments
-
-
-def test_autoscale_refuses_what_newer_kubectls_refuse(
-    cluster: Cluster, targets: None, newer: Path | None
-) -> None:
-    client = ["--dry-run=client", "-n", NAMESPACE]
-    for arguments in ("svc/web --max=3", "deploy/web --max=2 --min=3", "deploy --max=3"):
-        theirs = cluster.try_kubectl("autoscale", *arguments.split(), *client, program=newer)
-        assert theirs.returncode == 1
-        ours = autoscaled(arguments)
-        assert ours.exit_code
-
-
-@pytest.fixture(scope="module")
-def targets(cluster: Cluster) -> None:
-    """Make the objects that `kubectl autoscale` looks up."""
-    labels = {"app": "web"}
-    template = {
-        "metadata": {"labels": labels}, "spec": {"containers": [{"name": "app", "image": "app"}]},
-    }  # fmt: skip
-    spec = {"selector": {"matchLabels": labels}, "template": template}
-    objects = [
-        target("apps/v1", "Deployment", "web", spec),
-        target("apps/v1", "Deployment", "api", spec),
-        target("apps/v1", "ReplicaSet", "web", spec),
-        target("apps/v1", "StatefulSet", "web", {**spec, "serviceName": "web"}),
-        target("v1", "ReplicationController", "web", {"selector": labels, "template": template}),
-        target("v1", "Service", "web", {"ports": [{"port": 80}]}),
-    ]
-    cluster.kubectl("create", "-f", "-", stdin=as_list(objects))
-
-
-def target(version: str, kind: str, name: str, spec: Json) -> Json:
-    metadata = {"name": name, "namespace": NAMESPACE}
-    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        "svc/web --max=3", "deploy/web --max=0", "deploy/web --max=2 --min=3", "deploy/a/b --max=3",
-        "deploy/ --max=3", "deploy --max=3", "deploy/web", "deploy deploy/web --max=3", "--max=3",
-    ],
-)  # fmt: skip
-def test_autoscale_refuses_what_kubectl_refuses(
-    cluster: Cluster, targets: None, arguments: str
-) -> None:
-    client = ["--dry-run=client", "-n", NAMESPACE]
-    assert cluster.try_kubectl("autoscale", *arguments.split(), *client).returncode == 1
-    ours = autoscaled(arguments)
-    assert ours.exit_code
-    assert isinstance(ours.exception, HpabatchError | SystemExit)

@@ -7,7 +7,6 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from hpabatch.engine.compare.loop import WHY_NOT
 from hpabatch.engine.compare.run import SPECS
 from hpabatch.engine.compare.sides import BOTH, LeftOut
 from hpabatch.report.compare import Compared, headline, side_evidence, total_line
@@ -62,16 +61,6 @@ def test_clusters_are_named_where_there_are_several() -> None:
     text = markdown_text(Compared.of(replace(FOUND, left_out=(other,))))
     assert "| eu/shop/web |" in text
     assert "| demo/shop/web |" in text
-
-
-def test_what_is_not_to_be_relied_on_is_marked() -> None:
-    doubted = pl.when(pl.col("hpa") == "web").then(pl.lit("too few changes")).alias(WHY_NOT)
-    evidence = FOUND.evidence | {"simulation": "closed loop"}
-    differences = FOUND.differences.with_columns(doubted)
-    text = table_text(Compared.of(replace(FOUND, differences=differences, evidence=evidence)))
-    assert text.count(" ?  ") == 1
-    assert "shop/web ?" in text
-    assert "simulated: the rules are exact" in text
 
 
 def test_the_evidence_of_one_side() -> None:

@@ -15,7 +15,6 @@ from hpabatch.engine.advise.bounds import CHOICES, NUMBERS
 from hpabatch.engine.advise.objective import MEASURES
 from hpabatch.engine.advise.specs import WHAT_IFS
 from hpabatch.engine.compare.frames import COLUMNS as DIFFERENCES
-from hpabatch.engine.compare.loop import COLUMNS as LOOP_COLUMNS
 from hpabatch.engine.sweep.blocks import COLUMNS as BLOCK_COLUMNS
 from hpabatch.jobs.parquet import EVIDENCE_KEY
 from hpabatch.report.base import Grid, Output, Result, View
@@ -120,7 +119,7 @@ def test_a_notebook_shows_the_verdict_and_the_frame(result: Result) -> None:
 @pytest.mark.parametrize(
     ("page", "columns"),
     [
-        ("versions", DIFFERENCES | LOOP_COLUMNS),
+        ("versions", DIFFERENCES),
         *(("recommend", columns) for columns in (MEASURES, NUMBERS, CHOICES, WHAT_IFS)),
     ],
 )

@@ -14,7 +14,6 @@ from hpabatch.model.quantity import Quantity
 MAX_BASE_PCT = 1000
 ONLY_METRIC = "*"
 """The metric of an HPA that has no other, in `AssumedPods.base_pct`."""
-_LARGEST = Quantity.from_milli(2**62)  # thousandths of more would not fit 64 bits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,12 +66,6 @@ class AnalyzeRequest(AssumedPods, Manifests):
         minimum=0,
         unset="the middle of the range",
     )
-    value: str | None = option(
-        "text",
-        "Value at which it is shown which sizes stay: a total of Object and External metrics, the "
-        "average of a pod, or percent of its request; with --hpa.",
-        metavar="QUANTITY",
-    )
     sync_period_ms: int = option(
         "duration", "Time between two syncs.", 15_000, metavar="TIME", minimum=MIN_SYNC_PERIOD_MS
     )
@@ -89,37 +82,6 @@ class AnalyzeRequest(AssumedPods, Manifests):
         300_000,
         metavar="TIME",
     )
-
-    def check(self) -> None:
-        """Refuse a value that is no quantity and no percentage (UsageError)."""
-        super().check()
-        _ = self.value_milli, self.value_pct
-
-    @property
-    def value_pct(self) -> int | None:
-        """The value in percent, None where it is another."""
-        if self.value is None or not self.value.endswith("%"):
-            return None
-        number = self.value.removesuffix("%")
-        if not (number.isascii() and number.isdigit() and len(number) < 7):
-            raise UsageError(f"--value {self.value}: expected whole percents such as 85%")
-        return int(number)
-
-    @property
-    def value_milli(self) -> int | None:
-        """The value in milli-units, None where it is another."""
-        if self.value is None or self.value.endswith("%"):
-            return None
-        try:
-            quantity = Quantity.parse(self.value)
-        except ValueError:
-            quantity = Quantity.from_milli(-1)
-        if quantity.sign() < 0 or quantity.compare(_LARGEST) > 0:
-            raise UsageError(
-                f"--value {self.value}: expected a quantity of 0 or more such as 41 or 500m, or "
-                "percents of a request such as 85%"
-            )
-        return quantity.milli()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from hpabatch.engine.analyze.loop import STUCK, Ramp, Settled, follow_ramp, move
 from hpabatch.engine.analyze.map import Band, Cycle, Piece, cycles, dead_band, pieces
 from hpabatch.engine.analyze.meter import Meter, Moves, Ruled, read_spec
 from hpabatch.engine.analyze.request import ONLY_METRIC
-from hpabatch.engine.analyze.smallest import Asked, Smallest, smallest_changes
+from hpabatch.engine.analyze.smallest import Smallest, smallest_changes
 from hpabatch.layout import codes
 from hpabatch.model.objects.hpa import HPASpec, MetricSpec
 from hpabatch.model.plant import signal_name
@@ -117,9 +117,11 @@ def analyze_hpa(
     flags: ControllerFlags = _FLAGS,
     profile: Profile = _PROFILE,
     assumed: Assumed | None = None,
-    asked: Asked | None = None,
+    at_size: int | None = None,
 ) -> Analysis:
     """Return what a spec (valid, with its defaults filled in) amounts to.
+
+    `at_size` is the size whose smallest changes are looked at; None: the one in the middle.
 
     Raises nothing for a valid spec; a metric that can never be computed says so in its `error`.
     """
@@ -128,8 +130,7 @@ def analyze_hpa(
     moves = moves_of(ruled, computable=not any(errors))
     lowest, highest = ruled.lowest, ruled.highest
     middle = min(max(round(math.sqrt(max(lowest, 1) * highest)), lowest), highest)
-    asked = asked or Asked()
-    asked = replace(asked, size=middle if asked.size is None else asked.size)
+    at_size = middle if at_size is None else at_size
     return Analysis(
         lowest=lowest,
         highest=highest,
@@ -141,7 +142,7 @@ def analyze_hpa(
         moves=moves,
         down_disabled=ruled.down_disabled,
         metrics=tuple(
-            _analyze_metric(ruled, moves, metric, assumed or Assumed(), asked)
+            _analyze_metric(ruled, moves, metric, assumed or Assumed(), at_size)
             for metric in ruled.metrics
         ),
         up=_ramp(ruled, lowest, highest, blocked=all(errors)),
@@ -159,7 +160,7 @@ def _ramp(ruled: Ruled, first_size: int, last_size: int, *, blocked: bool) -> Ra
 
 
 def _analyze_metric(
-    ruled: Ruled, moves: Moves, metric: Meter, assumed: Assumed, asked: Asked
+    ruled: Ruled, moves: Moves, metric: Meter, assumed: Assumed, at_size: int
 ) -> MetricAnalysis:
     member = metric.metric.resource or metric.metric.container_resource
     resource = "" if member is None else member.name
@@ -173,14 +174,14 @@ def _analyze_metric(
     utilization = metric.kind == codes.RESOURCE_UTILIZATION
     sizes = [] if metric.error else list(_sizes(meter, ruled))
     complete = len(sizes) == ruled.highest - ruled.lowest + 1
-    if asked.size is not None and sizes and asked.size < sizes[-1]:
-        sizes = sorted({*sizes, asked.size})
+    if sizes and at_size < sizes[-1]:
+        sizes = sorted({*sizes, at_size})
     bands = [dead_band(meter, moves, size) for size in sizes]
     has_pods = bool(bands) and bands[-1].size > 0
     divides: bool | None = meter.per_pod
     if resource == "memory" and share is None:
         divides = None  # pods may each have this usage of their own: nothing says they share it
-    smallest = smallest_changes(ruled, meter, moves, bands, asked) if has_pods else None
+    smallest = smallest_changes(ruled, meter, moves, bands, at_size) if has_pods else None
     if smallest is not None and divides is None:
         smallest = replace(smallest, pod_more=None, below_max=None)
     timed = []

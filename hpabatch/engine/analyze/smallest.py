@@ -9,29 +9,11 @@ from itertools import takewhile
 from typing import Final
 
 from hpabatch.engine.analyze.loop import first_step
-from hpabatch.engine.analyze.map import Band, runs
+from hpabatch.engine.analyze.map import Band
 from hpabatch.engine.analyze.meter import Meter, Moves, Ruled
 from hpabatch.model.printable import counted
 
 _UNIT_MILLI: Final = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A size and a value that are asked about; None: the size in the middle, no value.
-
-    `milli` is of a total (Object, External) or of a pod's usage, `pct` of its request.
-    """
-
-    size: int | None = None
-    milli: int | None = None
-    pct: int | None = None
-
-    def observed(self, meter: Meter) -> int | None:
-        """Return the value as the metric's observation, None where it is of another kind."""
-        if not meter.target_pct:
-            return self.milli
-        return None if self.pct is None else -(-self.pct * meter.request_milli // 100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +61,6 @@ class Smallest:
         unit_more: the same for one unit more than the target of all pods.
         below_max: the sizes just below maxReplicas (first, last) that stay where they are at the
             demand that fits maxReplicas, `fits_milli`; None: they all leave.
-        value: the one that is asked about, in percent for utilization, else milli; None: none is.
-        staying: the sizes that stay at that value, as (first, last) of consecutive ones.
-        goal: where the size that is asked about goes at that value.
     """
 
     lowest: Step
@@ -90,27 +69,18 @@ class Smallest:
     unit_more: int | None
     below_max: tuple[int, int] | None
     fits_milli: int
-    value: int | None
-    staying: tuple[tuple[int, int], ...]
-    goal: int | None
 
 
 def smallest_changes(
-    ruled: Ruled, meter: Meter, moves: Moves, bands: Sequence[Band], asked: Asked
+    ruled: Ruled, meter: Meter, moves: Moves, bands: Sequence[Band], size: int
 ) -> Smallest:
-    """Return the smallest changes of a metric; `bands` are by ascending size, some above 0."""
-    assert asked.size is not None
-    size = asked.size
+    """Return the smallest changes of a metric, also from a size.
+
+    `bands` are by ascending size, some above 0.
+    """
     pods = [band.size for band in bands if band.size > 0]
     by_size = {band.size: band for band in bands}
     wanted = by_size.get(size)
-    observed = asked.observed(meter)
-
-    def goal(size: int) -> int | None:
-        if observed is None:
-            return None
-        return moves.next_size(size, meter.wish(size, min(observed, meter.largest(size))))
-
     own = [] if meter.by_value else pods[:-1]
     full, fits = meter.full_milli(), _demand(meter, moves.highest)
     near = reversed(own) if moves.grows else ()
@@ -122,9 +92,6 @@ def smallest_changes(
         unit_more=_stays_from(meter, own, _UNIT_MILLI) if not meter.per_pod else None,
         below_max=(below[-1], below[0]) if below else None,
         fits_milli=fits,
-        value=asked.pct if meter.target_pct else asked.milli,
-        staying=tuple(runs([size for size in by_size if goal(size) == size])),
-        goal=goal(size),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hpabatch.engine.columns.column import KEY, STRING, Column, table
+from hpabatch.engine.columns.column import KEY, table
 from hpabatch.engine.columns.replay import DECISIONS
 
 DIFFERENCES: Final = table(
@@ -37,10 +37,3 @@ DIFFERENCES: Final = table(
     rule string: the same in words
     """,
 )
-
-WHY_NOT: Final = Column(
-    "why_not",
-    STRING,
-    "why a simulated HPA is not to be relied on; null: nothing known speaks against it",
-)
-"""The further column of `compare --simulate`, whose runs have fewer of `_from` and `_to`."""

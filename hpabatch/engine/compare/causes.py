@@ -45,13 +45,6 @@ Change = Callable[[ReplayPlan], ReplayPlan]
 Trials = Mapping[str, tuple[Change, Change]]
 """By name each change: to be made on the first side, and to be taken back on the other."""
 
-Runner = Callable[[Change, pl.DataFrame], pl.DataFrame]
-"""Run of a change on one side, for rows of differences (`KEY` and `first_ts` count).
-
-It returns ticks of these HPAs, those of the first differences at least; an HPA that it says nothing
-of was not tried.
-"""
-
 SWITCHES: Final[dict[str, str]] = {
     "succeeded_pods_ignored": "pods that succeeded are ignored, like failed ones",
     "tolerance_by_bounds": "within the tolerance is 1-t <= ratio <= 1+t, not abs(1-ratio) <= t",
@@ -94,7 +87,7 @@ def with_causes(
     differences: pl.DataFrame,
     trials: Trials,
     words: Callable[[Key], Mapping[str, str]],
-    runners: tuple[Runner, Runner],
+    plans: tuple[ReplayPlan, ReplayPlan],
     report: Callable[[float], None],
 ) -> pl.DataFrame:
     """Return differences with the columns `cause`, `how` and `rule`, null where none is found.
@@ -103,7 +96,7 @@ def with_causes(
         differences: of `frames.find_differences`.
         trials: of everything that changed, in the order in which causes are to be named.
         words: what each change is for an HPA, in words.
-        runners: of the first side and the second.
+        plans: of the first side and the second.
         report: called with the share that is done.
     """
     found: dict[Key, tuple[str, list[str]]] = {}
@@ -113,7 +106,7 @@ def with_causes(
         names: dict[Key, list[str]] = {}
         for name, changes in trials.items() if left.height else ():
             which = 0 if how == ALONE else 1
-            for key in _alike(left, runners[which](changes[which], left), side):
+            for key in _alike(left, _replayed(plans[which], changes[which], left), side):
                 names.setdefault(key, []).append(name)
             done += 1
             report(done / (2 * len(trials)))
@@ -133,7 +126,7 @@ def with_causes(
 
 def _alike(differences: pl.DataFrame, ticks: pl.DataFrame, side: str) -> list[Key]:
     """Return the HPAs whose tick at the first difference equals that of a side."""
-    compared = [n for n in (*DECISION, *EXPLANATION) if f"{n}{FROM}" in differences.columns]
+    compared = (*DECISION, *EXPLANATION)
     tried = ticks.select(*TICK, *compared).rename({"ts": "first_ts"})
     rows = differences.join(tried, on=[*KEY, "first_ts"], maintain_order="left")
 
@@ -163,8 +156,8 @@ def first_ms(differences: pl.DataFrame) -> dict[Key, int]:
     return {(c, n, h): int(ms) for c, n, h, ms in rows.iter_rows()}
 
 
-def replayed(plan: ReplayPlan, change: Change, differences: pl.DataFrame) -> pl.DataFrame:
-    """Replay HPAs of a plan with a change, until their first difference; see `Runner`."""
+def _replayed(plan: ReplayPlan, change: Change, differences: pl.DataFrame) -> pl.DataFrame:
+    """Replay HPAs of a plan with a change; return the ticks of their first differences."""
     wanted = first_ms(differences)
     changed = change(restricted(plan, wanted))
     left = {c.key: wanted[c.key] for c in changed.chosen}

@@ -36,15 +36,10 @@ COLUMNS: Final = {
 _CAUSE: Final = ("cause", "how", "rule")
 
 
-def schema_of(told: Sequence[str] = TOLD) -> pl.Schema:
-    """Return the schema of differences between runs that tell these columns of a tick."""
-    pairs = {f"{name}{side}": TICK_SCHEMA[name] for name in TOLD for side in (FROM, TO)}
-    kept = {f"{name}{side}" for name in told for side in (FROM, TO)}
-    types = DIFFERENCES.schema | pairs
-    return pl.Schema({n: dtype for n, dtype in types.items() if n not in pairs or n in kept})
-
-
-SCHEMA: Final = schema_of()
+SCHEMA: Final = pl.Schema(
+    DIFFERENCES.schema
+    | {f"{name}{side}": TICK_SCHEMA[name] for name in TOLD for side in (FROM, TO)}
+)
 
 
 def side_by_side(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
@@ -69,15 +64,11 @@ def differing(names: Sequence[str]) -> pl.Expr:
 def find_differences(ticks: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return a row per HPA that differs, with `SCHEMA` but without causes; and all HPAs' ticks.
 
-    Args:
-        ticks: of `side_by_side`; columns of `TICK_SCHEMA` that they lack are not compared.
-
-    The second frame has `KEY` and `ticks` of every HPA that has one.
+    `ticks` are of `side_by_side`. The second frame has `KEY` and `ticks` of every HPA that has one.
     """
-    told = [name for name in TOLD if f"{name}{FROM}" in ticks.columns]
     marked = ticks.with_columns(
-        decided=differing([n for n in DECISION if n in told]),
-        explained=differing([n for n in EXPLANATION if n in told]),
+        decided=differing(DECISION),
+        explained=differing(EXPLANATION),
         change=pl.col(f"desired{TO}") - pl.col(f"desired{FROM}"),
         # A number per HPA: sorted rows need no hashing of three texts.
         lane=pl.struct(KEY).rle_id(),
@@ -86,7 +77,7 @@ def find_differences(ticks: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     differ = counts.filter((pl.col("ticks_decided") > 0) | (pl.col("ticks_explained") > 0))
     rows = marked.join(differ.select("lane", "ticks_decided"), on="lane", maintain_order="left")
     found = (
-        differ.join(_first(rows, told), on="lane", maintain_order="left")
+        differ.join(_first(rows), on="lane", maintain_order="left")
         .join(_largest(rows), on="lane", how="left", maintain_order="left")
         .with_columns(
             differs=pl.when(pl.col("ticks_decided") > 0)
@@ -97,11 +88,9 @@ def find_differences(ticks: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         .with_columns(
             pl.when(pl.col(name).is_finite()).then(name).alias(name)
             for name in (f"ratio{FROM}", f"ratio{TO}")
-            if "ratio" in told
         )
     )
-    schema = schema_of(told)
-    return found.select(schema.names()).cast(schema), counts.select(*KEY, "ticks")
+    return found.select(SCHEMA.names()).cast(SCHEMA), counts.select(*KEY, "ticks")
 
 
 def _counts(marked: pl.DataFrame) -> pl.DataFrame:
@@ -125,10 +114,10 @@ def _counts(marked: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _first(rows: pl.DataFrame, told: Sequence[str]) -> pl.DataFrame:
+def _first(rows: pl.DataFrame) -> pl.DataFrame:
     """Return each HPA's first difference: in its decision, where it has one."""
     wanted = pl.when(pl.col("ticks_decided") > 0).then("decided").otherwise("explained")
-    pairs = [f"{name}{side}" for name in told for side in (FROM, TO)]
+    pairs = [f"{name}{side}" for name in TOLD for side in (FROM, TO)]
     first = rows.filter(wanted).group_by("lane", maintain_order=True).first()
     return first.select(
         "lane", *pairs, pl.col("ts").alias("first_ts"), replicas=pl.col(f"replicas{FROM}")

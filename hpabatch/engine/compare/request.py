@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpabatch.engine.fit.request import PlantFiles
 from hpabatch.engine.fleet.request import Budgets, ChosenHpas, Pipeline, Syncs
 from hpabatch.errors import UsageError
 from hpabatch.model.options import option
@@ -15,7 +14,7 @@ _MOST_SIDES = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareRequest(PlantFiles, Pipeline, Syncs, Budgets, ChosenHpas):
+class CompareRequest(Pipeline, Syncs, Budgets, ChosenHpas):
     """A comparison of what HPAs decide on two sides."""
 
     k8s: str | None = option(
@@ -42,12 +41,6 @@ class CompareRequest(PlantFiles, Pipeline, Syncs, Budgets, ChosenHpas):
     strict: bool = option(
         "flag", "Count the same decision for another reason as a difference.", False
     )
-    simulate: bool = option(
-        "flag", "Simulate both sides in a closed loop, so that differences compound.", False
-    )
-    seed: int = option(
-        "number", "Seed of all random draws of --simulate.", 0, metavar="N", minimum=0
-    )
 
     @property
     def versions(self) -> tuple[str | None, str | None]:
@@ -60,14 +53,6 @@ class CompareRequest(PlantFiles, Pipeline, Syncs, Budgets, ChosenHpas):
     def check(self) -> None:
         """Refuse what states no comparison, or two at once (UsageError: what to give)."""
         super().check()
-        for name, value in (("--delay", self.delay_ms), ("--max-age", self.max_age_ms)):
-            if self.simulate and value is not None:
-                raise UsageError(
-                    f"{name} and --simulate: a simulated pipeline has the delays that were fitted; "
-                    "state others in a --plant file"
-                )
-        if self.plant and not self.simulate:
-            raise UsageError("--plant without --simulate: give --simulate too, or leave it out")
         ranged = self.k8s is not None and _RANGE in self.k8s
         if len(self.hpas) > _MOST_SIDES:
             raise UsageError(

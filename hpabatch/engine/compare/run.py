@@ -9,17 +9,14 @@ fields that cause it (`causes`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import astuple, dataclass
 from typing import Final
 
 import polars as pl
 
 from hpabatch.engine.compare.causes import (
-    Runner,
     SpecTrials,
     changed_switches,
-    replayed,
     switch_words,
     version_trials,
     with_causes,
@@ -106,8 +103,7 @@ def compare_sides(kind: str, sides: Sides, progress: Progress = silent) -> Compa
         for known, result in zip(facts, results, strict=True):
             known.append(result.facts)
         progress("deciding twice", DECIDED * (k + 1) / len(shards))
-    runners = partial(replayed, sides.before), partial(replayed, sides.after)
-    differences = explained(kind, sides, runners, pl.concat(parts), progress)
+    differences = _explained(kind, sides, pl.concat(parts), progress)
     warnings = (join_notes(p, told).warnings for p, told in zip(plans, facts, strict=True))
     left_out = {*sides.left_out, *_without_ticks(sides, ticks, facts)}
     return Comparison(
@@ -116,18 +112,13 @@ def compare_sides(kind: str, sides: Sides, progress: Progress = silent) -> Compa
         differences=differences.sort(KEY),
         hpas=len(ticks),
         ticks=sum(ticks.values()),
-        left_out=tuple(sorted(left_out, key=left_out_order)),
-        warnings=joined_texts(sides.names, *warnings),
-        evidence=joined_evidence(sides.names, *(plan.evidence for plan in plans)),
+        left_out=tuple(sorted(left_out, key=astuple)),
+        warnings=_joined_texts(sides.names, *warnings),
+        evidence=_joined_evidence(sides.names, *(plan.evidence for plan in plans)),
     )
 
 
-def left_out_order(item: LeftOut) -> tuple[str, ...]:
-    """Return what items are sorted by."""
-    return item.cluster, item.namespace, item.hpa, item.side, item.reason
-
-
-def joined_texts(
+def _joined_texts(
     names: tuple[str, str], before: Sequence[str], after: Sequence[str]
 ) -> tuple[str, ...]:
     """Return the texts of both sides; one that only one side has begins with its name."""
@@ -152,14 +143,10 @@ def _without_ticks(
             yield LeftOut(*key, BOTH, "its specs of the two sides share no tick")
 
 
-def explained(
-    kind: str,
-    sides: Sides,
-    runners: tuple[Runner, Runner],
-    differences: pl.DataFrame,
-    progress: Progress,
+def _explained(
+    kind: str, sides: Sides, differences: pl.DataFrame, progress: Progress
 ) -> pl.DataFrame:
-    """Return differences with the columns of their causes; a runner for each side."""
+    """Return differences with the columns of their causes."""
 
     def report(share: float) -> None:
         progress("looking for causes", DECIDED + (1 - DECIDED) * share)
@@ -170,14 +157,15 @@ def explained(
 
     if differences.is_empty():
         return differences
+    plans = (sides.before, sides.after)
     if kind == VERSIONS:
         trials = version_trials(sides, differences["cluster"].unique().sort().to_list())
-        return with_causes(differences, trials, of_version, runners, report)
+        return with_causes(differences, trials, of_version, plans, report)
     specs = SpecTrials(sides, differences)
-    return with_causes(differences, specs.trials(), specs.words, runners, report)
+    return with_causes(differences, specs.trials(), specs.words, plans, report)
 
 
-def joined_evidence(
+def _joined_evidence(
     names: tuple[str, str], before: Mapping[str, str], after: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the evidence of both sides; what differs stands twice, with `_from` and `_to`."""

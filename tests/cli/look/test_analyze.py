@@ -88,12 +88,11 @@ SCREENS: dict[str, tuple[tuple[str, ...], str]] = {
     "one": (("--hpa", "shop/web"), ALL),
     "queue": (("--hpa", "worker", "--base", "cpu=20", "--request", "cpu=250m"), ALL),
     "asked": (
-        ("--hpa", "worker", "--at-size", "10", "--value", "41"),
+        ("--hpa", "worker", "--at-size", "10"),
         TASKS.replace("averageValue: 5", "averageValue: 4").replace("cas: 8", "cas: 30"),
     ),
-    "asked-percent": (("--hpa", "web", "--value", "85%"), ALL),
     "few": (
-        ("--hpa", "worker", "--at-size", "1", "--value", "4"),
+        ("--hpa", "worker", "--at-size", "1"),
         TASKS.replace("averageValue: 5", "averageValue: 4"),
     ),
     "left-out": (("--hpa", "keda-hpa-model-worker", "--at-size", "123"), SCALED),
@@ -201,12 +200,7 @@ def test_nothing_to_analyze() -> None:
         (["--downscale-stabilization", "soon"], "expected a duration"),
         (["--k8s", "1.19"], r"older than 1\.20"),
         (["--at-size", "3"], "--at-size: expected --hpa"),
-        (["--value", "3"], "--value: expected --hpa"),
         (["--hpa", "web", "--at-size", "11"], "expected 2 to 10, the replicas of web, got 11"),
-        (["--hpa", "web", "--value", "41"], "expected percents such as 85%, as the targets of web"),
-        (["--hpa", "web", "--value", "x%"], "--value x%: expected whole percents"),
-        (["--hpa", "web", "--value", "much"], "--value much: expected a quantity of 0 or more"),
-        (["--hpa", "web", "--value", "1e30"], "--value 1e30: expected a quantity of 0 or more"),
     ],
 )
 def test_impossible_options(arguments: list[str], message: str) -> None:

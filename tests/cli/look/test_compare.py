@@ -135,17 +135,6 @@ def test_another_reason_counts_only_if_strict(tmp_path: Path) -> None:
     assert "averageValue 450m -> 700m" in strict.stdout
 
 
-@pytest.mark.compiled
-def test_a_closed_loop(history: str, tmp_path: Path) -> None:
-    path = proposed(tmp_path, "maxReplicas: 6", "maxReplicas: 5")
-    result = run(history, "--hpas", path, *ETL, "--simulate", "-o", "json", "--seed", "3")
-    found = json.loads(result.stdout)
-    (row,) = found["differences"]
-    assert row["rule"] == "maxReplicas 6 -> 5"
-    assert row["why_not"].startswith("plant not identified")
-    assert (found["evidence"]["events"], found["evidence"]["seed"]) == ("decided", "3")
-
-
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -158,9 +147,6 @@ def test_a_closed_loop(history: str, tmp_path: Path) -> None:
         (("--feature-gates-to", "HPAScaleToZero=true", "--hpas", "a"), "at once"),
         (("--hpas", "a", "--hpas", "b", "--hpas", "c"), "3 times"),
         (("--feature-gates-to", "Nothing=true"), "a gate that HPAs have .*HPAScaleToZero"),
-        (("--k8s", "1.32..1.37", "--simulate", "--delay", "1s"), "--delay and --simulate"),
-        (("--k8s", "1.32..1.37", "--simulate", "--max-age", "1m"), "--max-age and --simulate"),
-        (("--k8s", "1.32..1.37", "--plant", "p.yaml"), "give --simulate too"),
     ],
 )
 def test_bad_arguments_are_sentences(history: str, arguments: tuple[str, ...], told: str) -> None:

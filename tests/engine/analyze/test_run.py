@@ -14,7 +14,6 @@ from hpabatch.engine.analyze.run import (
     MetricAnalysis,
     analyze_hpa,
 )
-from hpabatch.engine.analyze.smallest import Asked
 from hpabatch.model.versions import ControllerFlags
 from tests.effort import effort
 from tests.reference import analysis as naive
@@ -113,7 +112,7 @@ def test_an_unset_upper_end_is_a_tolerance_that_covers_everything() -> None:
 
 
 def test_smallest_changes_of_four_tasks_a_pod() -> None:
-    (metric,) = analyze_hpa(hpa_spec(external(average="4"), high=30), asked=Asked(10)).metrics
+    (metric,) = analyze_hpa(hpa_spec(external(average="4"), high=30), at_size=10).metrics
     nine, ten, smallest = metric.band(9), metric.band(10), metric.smallest
     assert nine is not None
     assert ten is not None
@@ -130,27 +129,16 @@ def test_smallest_changes_of_four_tasks_a_pod() -> None:
 
 
 @settings(max_examples=effort(40))
-@given(metrics((naive.UTILIZATION, naive.POD_AVERAGE, naive.TOTAL_AVERAGE)), bounds(), st.data())
-def test_sizes_that_stay_whatever_is_asked(
-    metric: naive.Metric, limits: naive.Bounds, data: st.DataObject
-) -> None:
+@given(metrics((naive.UTILIZATION, naive.POD_AVERAGE, naive.TOTAL_AVERAGE)), bounds())
+def test_sizes_that_stay(metric: naive.Metric, limits: naive.Bounds) -> None:
     metric = replace(metric, base=0)
-    value = data.draw(st.integers(0, 3 * full(metric) * limits.high))
     is_share = metric.kind == naive.UTILIZATION
-    asked = Asked(None, pct=value) if is_share else Asked(None, milli=value)
-    observed = -(-value * metric.request // 100) if is_share else value
     spec = hpa_spec(document(metric), low=limits.low, high=limits.high)
-    analysis = analyze_hpa(
-        spec, ControllerFlags(tolerance=metric.up), assumed=Assumed({"cpu": metric.request}),
-        asked=asked,
-    )  # fmt: skip
+    flags = ControllerFlags(tolerance=metric.up)
+    analysis = analyze_hpa(spec, flags, assumed=Assumed({"cpu": metric.request}))
     smallest = analysis.metrics[0].smallest
     assert smallest is not None
     sizes = range(limits.low, limits.high + 1)
-    goals = {size: limits.step(size, metric.want(size, observed)) for size in sizes}
-    assert smallest.goal == goals[analysis.middle]
-    staying = [n for first, last in smallest.staying for n in range(first, last + 1)]
-    assert staying == [size for size, goal in goals.items() if goal == size]
     each = metric.target * metric.request / 100 if is_share else metric.target
 
     def stays(size: int, demand: float) -> bool:

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from benchmarks.exported_run import export_run
 from hpabatch.engine.fidelity.run import Fidelity, first_part, split_ms
 from hpabatch.engine.fit.pipeline import recording_of
 from hpabatch.engine.fit.run import fit
@@ -18,7 +19,6 @@ from hpabatch.engine.fleet.candidates import SpecPeriod
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import plan_replay
-from hpabatch.engine.simulate.export import export_run
 from hpabatch.history.reader import History, open_history
 from hpabatch.history.store.writer import write_table
 from hpabatch.model.plant import (

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.exported_run import export_run
 from hpabatch.engine.fit.run import Fit, fit_history
 from hpabatch.engine.fit.workload import FITTED, RECORDED
 from hpabatch.engine.fleet.candidates import SpecPeriod
@@ -18,7 +19,6 @@ from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
 from hpabatch.engine.simulate.case import SimulationCase
-from hpabatch.engine.simulate.export import export_run
 from hpabatch.errors import HistoryError
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.writer import write_table

@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from benchmarks.exported_run import export_run
 from hpabatch.engine.fleet.candidates import SpecPeriod
 from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.simulate.case import SimulationCase
-from hpabatch.engine.simulate.export import export_run
 from hpabatch.engine.simulate.loop import simulate
 from hpabatch.engine.simulate.result import run_loop
 from hpabatch.engine.simulate.run import (

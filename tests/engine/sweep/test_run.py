@@ -13,11 +13,11 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from benchmarks.exported_run import export_run
 from hpabatch.engine.columns.recorded import RECORDED_MEASURES, recorded_name
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.simulate import loop as simulation
-from hpabatch.engine.simulate.export import export_run
 from hpabatch.engine.simulate.loop import simulate
 from hpabatch.engine.simulate.result import run_loop
 from hpabatch.engine.simulate.run import LoopOptions, prepare_loop

@@ -1,4 +1,4 @@
-"""An exported run, replayed with its own decisions, decides the same; what cannot be exported."""
+"""An exported run, replayed with its own decisions, decides the same."""
 
 from __future__ import annotations
 
@@ -13,16 +13,13 @@ import polars as pl
 import pytest
 
 import hpabatch
+from benchmarks.exported_run import ExportedRun, export_run, source_of, streams_of
 from hpabatch.api.recording import Recording
 from hpabatch.engine.simulate.case import SimulationCase
-from hpabatch.engine.simulate.export import ExportedRun, export_run
-from hpabatch.engine.simulate.export_tables import source_of, streams_of
 from hpabatch.engine.simulate.loop import SimulationResult, simulate
-from hpabatch.errors import UsageError
 from hpabatch.history.store.upkeep import check_history
 from hpabatch.history.store.writer import write_table
 from hpabatch.model.plant import (
-    AGE,
     EXTERNAL,
     RESOURCE,
     TOTAL,
@@ -31,10 +28,9 @@ from hpabatch.model.plant import (
     Signal,
     signal_name,
 )
-from hpabatch.model.versions import ControllerFlags, profile_for
+from hpabatch.model.versions import profile_for
 from tests.effort import effort
 from tests.engine.simulated import (
-    CPU_SIGNAL,
     START_MS,
     SYNC_MS,
     hpa_spec,
@@ -138,7 +134,7 @@ def test_short_chunks_change_nothing(
 ) -> None:
     cases, k8s = exportable(3)
     plain = export_run(cases, profile_for(k8s), seed=3)
-    monkeypatch.setattr("hpabatch.engine.simulate.export.LOG_ROWS", 1)  # one tick at once
+    monkeypatch.setattr("benchmarks.exported_run.LOG_ROWS", 1)  # one tick at once
     early = export_run(cases, profile_for(k8s), seed=3)
     assert plain.arguments == early.arguments
     assert plain.tables.keys() == early.tables.keys()
@@ -203,23 +199,11 @@ def test_feature_gates_are_named_where_they_are_not_as_in_the_version() -> None:
 def test_a_lane_whose_pods_do_not_fit_is_run_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hpabatch.engine.simulate.export._FIRST_COHORTS", 1)
+    monkeypatch.setattr("benchmarks.exported_run._FIRST_COHORTS", 1)
     case = small_case(hpa_spec(), [900, 900, 9000, 9000, 40_000, 40_000, 900])
     run = export_run([case], PROFILE)
     assert run.tables["pods"].height > 30
     assert_same_decisions(replayed(run, tmp_path), simulated([case], "1.38", 0), "full")
-
-
-# ---- what one history cannot hold
-
-
-def other(case: SimulationCase, **changes: object) -> SimulationCase:
-    """Return the case of another HPA with another target, and what else differs."""
-    spec = case.periods[0].spec
-    ref = replace(spec.scale_target_ref, name="other")
-    period = replace(case.periods[0], spec=replace(spec, scale_target_ref=ref))
-    workload = replace(case.workload, hpa="other")
-    return replace(case, workload=workload, periods=(period,), **changes)  # type: ignore[arg-type]
 
 
 def with_signals(case: SimulationCase, **signals: Signal) -> SimulationCase:
@@ -229,70 +213,6 @@ def with_signals(case: SimulationCase, **signals: Signal) -> SimulationCase:
     plant = replace(plant, signals=plant.signals | more)
     work = dict(case.workload.work) | {name: np.array([100]) for name in more}
     return replace(case, workload=replace(case.workload, plant=plant, work=work))
-
-
-def with_unused(case: SimulationCase) -> SimulationCase:
-    """Return the case with a pipeline of another max_age, which no signal has."""
-    plant = case.workload.plant
-    plant = replace(plant, pipelines=plant.pipelines | {"custom": Pipeline(max_age_ms=5)})
-    return replace(case, workload=replace(case.workload, plant=plant))
-
-
-CASE = small_case(hpa_spec(), [900] * 3)
-
-
-DEPTH = {
-    "type": "External",
-    "external": {"metric": {"name": "depth"}, "target": {"type": "Value", "value": "9"}},
-}
-WITH_DEPTH = with_signals(
-    small_case(hpa_spec(more=[DEPTH]), [900] * 3), external__depth=Signal(TOTAL, "external")
-)
-DIFFER = "the simulated HPAs differ in {}, which one history cannot hold; export those that agree"
-REFUSED: dict[str, tuple[SimulationCase, ...]] = {
-    "there is no simulated HPA to export": (),
-    DIFFER.format("start_ms"): (CASE, other(CASE, start_ms=START_MS + 1)),
-    DIFFER.format("period_ms"): (CASE, other(CASE, period_ms=20_000)),
-    DIFFER.format("steps"): (CASE, other(CASE, steps=2)),
-    DIFFER.format("flags"): (CASE, other(CASE, flags=ControllerFlags())),
-    "an HPA is simulated under several settings; export one of them": (
-        CASE,
-        replace(CASE, setting="proposed"),
-    ),
-    "several of the HPAs scale Deployment shop/web, whose pods one history holds once; export": (
-        CASE,
-        replace(CASE, workload=replace(CASE.workload, hpa="twin")),
-    ),
-    "shop/web: its specs scale different targets, but one workload is simulated; export the oth": (
-        replace(
-            CASE,
-            periods=(CASE.periods[0], replace(other(CASE).periods[0], from_ms=START_MS + 1)),
-        ),
-    ),
-    "the pipelines differ in max_age, of which a replay knows one; give one in the plant file": (
-        with_signals(with_unused(CASE), pods__qps=Signal("divisible", api="custom")),
-    ),
-    "shop/web: cpu is simulated of the pod and of container app apart, which samples cannot te": (
-        with_signals(CASE, container__app__cpu=CPU_SIGNAL),
-    ),
-    "shop/web: memory is sampled in steps of 1 milli-bytes, but samples of a history are whole": (
-        with_signals(CASE, resource__memory=Signal(AGE, request_milli=10**9)),
-    ),
-    "shop/web: gpu is simulated, but samples of a history hold cpu and memory; export the other": (
-        with_signals(CASE, resource__gpu=CPU_SIGNAL),
-    ),
-    "several of the HPAs of namespace shop have the external metric depth, which is simulated o": (
-        WITH_DEPTH,
-        other(WITH_DEPTH),
-    ),
-}
-
-
-@pytest.mark.parametrize("told", REFUSED)
-def test_what_one_history_cannot_hold_is_refused(told: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        export_run(REFUSED[told], PROFILE)
-    assert str(caught.value).startswith(told)
 
 
 def test_what_no_tick_could_see_is_not_exported(tmp_path: Path) -> None:

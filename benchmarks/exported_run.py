@@ -1,4 +1,9 @@
-"""Tables of a history from what was seen of a simulated run."""
+"""Simulated runs as histories, whose replay decides the same again.
+
+Every pod is its own here. What the rules saw at each tick is noted while it runs
+(`kernels.trace`), as many ticks at once as the logs have room for; samples that no tick saw (a
+scrape between two others) are left out.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +19,9 @@ import hpabatch
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.history.provenance import RUN
 from hpabatch.history.schema import SIMULATED, empty_frame
+from hpabatch.kernels.simulate import simulate_fleet
 from hpabatch.layout.plant import (
+    LANE_FULL,
     NEVER_MS,
     TRACE_COLUMNS,
     TRACED_NOTE,
@@ -27,9 +34,79 @@ from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.objects.hpa import HPA, HPASpec, MetricIdentifier, MetricSpec
 from hpabatch.model.plant import Pipeline, signal_name
 from hpabatch.model.selectors import selector_from_object
-from hpabatch.model.versions import Profile
-from hpabatch.packing.simulation import SimulatedFleet, tick_rows
+from hpabatch.model.versions import GATES, PROFILES, Profile
+from hpabatch.packing.simulation import SimulatedFleet, pack_simulation, tick_rows
 from hpabatch.packing.specs import lane_streams, stream_keys
+
+_FIRST_COHORTS: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedRun:
+    """The tables of a history, and the arguments with which a replay decides the same again."""
+
+    tables: dict[str, pl.DataFrame]
+    arguments: tuple[str, ...]
+
+
+def export_run(cases: Sequence[SimulationCase], profile: Profile, seed: int = 0) -> ExportedRun:
+    """Run cases and return the run as the tables of a history.
+
+    All cases share start, steps, sync period, flags and their samples' max_age; each HPA comes
+    once, and so does each target and each series. The history's clusters and names are those of the
+    workloads.
+
+    Raises:
+        ValueError: a metric has no signal in its workload's plant.
+    """
+    trace, cohorts = None, _FIRST_COHORTS
+    while trace is None:
+        trace = _run(cases, profile, seed, cohorts)
+        cohorts *= 4
+    first, plain = cases[0], PROFILES[profile.name]
+    gates = ",".join(
+        f"{name}={str(getattr(profile, gate.field)).lower()}"
+        for name, gate in GATES.items()
+        if getattr(profile, gate.field) != getattr(plain, gate.field)
+    )
+    arguments = {
+        "--k8s": profile.name,
+        "--feature-gates": gates,
+        "--events": "decided",
+        "--phase": f"{first.start_ms % first.period_ms}ms",
+        "--sync-period": f"{first.period_ms}ms",
+        "--max-age": f"{_max_age_ms(cases)}ms",
+    }
+    words = tuple(word for pair in arguments.items() if pair[1] for word in pair)
+    return ExportedRun(tables_of(trace, cases, profile), words)
+
+
+def _run(
+    cases: Sequence[SimulationCase], profile: Profile, seed: int, cohorts: int
+) -> Trace | None:
+    """Run all ticks and return what was seen; None: a lane's pods did not fit."""
+    lanes = [case.lane(individual=True) for case in cases]
+    f = pack_simulation(lanes, cases[0].flags, profile, seed, cohorts, trace_rows=LOG_ROWS)
+    tracer, steps = Tracer(f), cases[0].steps
+    ticks = tracer.ticks_at_once()
+    for t in range(0, steps, ticks):
+        simulate_fleet(f.simulation, f.fleet, f.memory, t + ticks, f.results)
+        if (f.simulation.states.status == LANE_FULL).any():
+            return None
+        tracer.take()
+    return tracer.trace()
+
+
+def _max_age_ms(cases: Sequence[SimulationCase]) -> int:
+    """Return the max_age of every API that is asked; a replay knows one."""
+    plants = [case.workload.plant for case in cases]
+    used = {p.pipelines.get(s.api, Pipeline()) for p in plants for s in p.signals.values()}
+    (age_ms,) = {pipeline.max_age_ms for pipeline in used} or {Pipeline().max_age_ms}
+    return age_ms
+
+
+# ---- tables
+
 
 _INT: Final = pl.Int64()
 _TEXT: Final = pl.String()
