@@ -26,17 +26,18 @@ def plot(
         str, typer.Option("--out", metavar="FOLDER", help="Folder for the pictures.")
     ] = "pictures",
 ) -> int:
-    """Draw HPAs of a history over time; of a sweep fronts, before and after.
+    """Draw HPAs of a history over time; of a sweep fronts, heat maps, before and after.
 
     PLACE is a history, and then HPAs must be named: a picture has what was recorded, what the
     metrics asked for, what the rules decide, and the rule that made each decision. Or PLACE is the
     folder of `hpabatch sweep --out`. Pictures go to --out, their paths to stdout. Of a sweep
-    without --front and --timeline it is the front of every unit, of at most 20.
+    without any of --front, --heatmap and --timeline it is the front of every unit, of at most 20.
     docs/plot.md explains what is drawn. Needs pip install 'hpabatch[plot]'.
 
     \b
     --front               objective against harm of all settings of a unit, and the front of those
                           that no other one beats.
+    --heatmap F1,F2       objective and harm over two fields of the sweep's grid.
     --timeline NS/NAME    replicas, demand and saturation of an HPA, before and after: both settings
                           are simulated again, so the history must be there.
 
@@ -47,7 +48,7 @@ def plot(
     \b
     Examples:
       hpabatch plot history/ shop/checkout --from '2026-10-07 08:00' --for 6h --format png
-      hpabatch plot sweep/ shop/api --front --out pictures/
+      hpabatch plot sweep/ shop/api --front --heatmap target,scaleDown.window --out pictures/
       hpabatch plot sweep/ --unit label:tier=web --slo 'saturated_minutes<10/week' --format png
       hpabatch plot sweep/ --timeline shop/api --setting 'target=70 scaleDown.window=300'
     """

@@ -43,6 +43,8 @@ from hpabatch.report.pictures.data import (
     shown_unit,
 )
 from hpabatch.report.pictures.front import front_chart
+from hpabatch.report.pictures.grid import parse_fields
+from hpabatch.report.pictures.heatmap import heatmap_chart
 from hpabatch.report.pictures.recorded import recorded_chart
 from hpabatch.report.pictures.request import PlotRequest
 from hpabatch.report.pictures.style import file_stem, require_altair, save_chart
@@ -185,6 +187,7 @@ class _Plot:
             UsageError: what is wrong.
         """
         self.request, self.result, self.drawn = request, result, drawn
+        self.fields = [parse_fields(result, text) for text in request.heatmap]
         self.measures = None if request.measure is None else data.parse_measures(request.measure)
         self.goal = parse_goal(request.slo, request.minimize, result.blocks)
         self.setting = None if request.setting is None else setting_id(result, request.setting)
@@ -193,8 +196,9 @@ class _Plot:
         self.from_ms = _begin_ms(request.begin, int(result.blocks.select(end).item() or 0))
         self._check_timelines()
         self.specs = Specs(result, settings_of(result))
-        front = request.front or not request.timeline
-        self.subjects = list(self._subjects()) if front else []
+        wanted = request.front or bool(request.heatmap)
+        self.front = request.front or not (request.heatmap or request.timeline)
+        self.subjects = list(self._subjects()) if wanted or self.front else []
 
     def _check_timelines(self) -> None:
         request = self.request
@@ -258,15 +262,22 @@ class _Plot:
 
     def _draw_unit(self, subject: _Subject) -> None:
         marked = self._marked(subject)
-        draw = partial(
-            front_chart,
-            subject.result,
-            subject.unit,
-            measures=self.measures,
-            goal=self.goal,
-            marked=marked,
-        )
-        self.drawn.add("front", [subject.shown], draw)
+        draw: Callable[[], Any]
+        result, unit, goal, measures = subject.result, subject.unit, self.goal, self.measures
+        if self.front:
+            draw = partial(front_chart, result, unit, measures=measures, goal=goal, marked=marked)
+            self.drawn.add("front", [subject.shown], draw)
+        for fields in self.fields:
+            draw = partial(
+                heatmap_chart,
+                result,
+                unit,
+                fields,
+                measures=measures,
+                goal=goal,
+                marked=marked,
+            )
+            self.drawn.add("heatmap", [subject.shown, *fields], draw)
 
     def _marked(self, subject: _Subject) -> Marked | None:
         """Return the setting to mark in a unit's pictures, and tell why there is none."""

@@ -338,6 +338,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     ),
     "plot --unit": ("plot", "sweep", "--out", "OUT/p", "--unit", "x{}"),
     "plot HPA": ("plot", "sweep", "--out", "OUT/p", "shop/x{}"),
+    "plot --heatmap": ("plot", "sweep", "--out", "OUT/p", "--heatmap", "x{},y{}"),
     "plot --setting": ("plot", "sweep", "--out", "OUT/p", "--setting", "x{}"),
     "analyze --hpa": ("analyze", "hpas{}", "--hpa", "x{}"),
     "analyze --request": ("analyze", "hpas{}", "--request", "x{}=y{}"),
@@ -370,11 +371,12 @@ def test_pictures(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    words = ("plot", "sweep", "--out", "OUT/p", "--front", "--slo", "rescales<1/week")
+    words = ("plot", "sweep", "--out", "OUT/p", "--front", "--heatmap", "target,scaleDown.window",
+             "--slo", "rescales<1/week")  # fmt: skip
     nasty = call(places, "nasty", words, capsysbinary, monkeypatch, tmp_path)
     assert raw_characters(nasty.stdout + nasty.stderr) == []
     paths = [Path(line) for line in nasty.lines]
-    assert len(paths) == 2
+    assert len(paths) == 4
     for path in paths:
         text = path.read_text()
         ElementTree.fromstring(text)

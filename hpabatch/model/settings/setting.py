@@ -24,7 +24,7 @@ from hpabatch.model.settings.fields import (
     find_field,
     metric_of,
 )
-from hpabatch.model.settings.targets import with_target
+from hpabatch.model.settings.targets import counting_member, tuned_metric, with_target
 from hpabatch.model.settings.values import (
     AS_TODAY,
     TOLERANCE_STEP,
@@ -315,6 +315,33 @@ _EDITS: Final[dict[str, Callable[[_Edit, HPASpec, str, Field, str], HPASpec]]] =
     "policies": _Edit.policies,
     "select_policy": _Edit.select,
 }
+
+
+def todays_number(
+    spec: HPASpec, name: str, flags: ControllerFlags = DEFAULT_FLAGS
+) -> Fraction | None:
+    """Return what a spec says of a field of numbers, by the controller's flags where it is open.
+
+    None: it says nothing, or not the same in both directions.
+    """
+    field, spec = find_field(name)[1], default_spec(spec)
+    directions = [field.direction] if field.direction else _DIRECTIONS
+    match field.member:
+        case "target":
+            try:
+                metric = spec.metrics[tuned_metric(spec, metric_of(name))]
+                value = getattr(metric.target, counting_member(metric))
+            except ValueError:
+                return None
+            return exact(value) if isinstance(value, Quantity) else Fraction(value)
+        case "min_replicas" | "max_replicas":
+            return Fraction(getattr(spec, field.member))
+        case "stabilization_window_seconds":
+            return _window(spec, field.direction, flags)
+        case "tolerance":
+            found = {_tolerance(spec, direction, flags) for direction in directions}
+            return found.pop() if len(found) == 1 else None
+    return None
 
 
 def _window(spec: HPASpec, direction: str, flags: ControllerFlags) -> Fraction:

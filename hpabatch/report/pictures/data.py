@@ -82,7 +82,8 @@ class Compared:
     """A unit's settings by objective (x) and harm (y); all arrays are (S,), today's first.
 
     `usable` False: the run of a member under that setting cannot be relied on. `holds`: whether
-    the SLO holds for every member, on average and in the worst block; None: there is no SLO.
+    the SLO holds for every member, on average and in the worst block; `pressure`: the largest
+    value relative to its limit; both None: there is no SLO.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Compared:
     y: Axis
     usable: Mask
     holds: Mask | None
+    pressure: Array | None
     profile: str
     per: str
     specs: Specs
@@ -243,6 +245,7 @@ def compare_settings(
         y=_axis(own, found, y, goal),
         usable=_usable(own, found),
         holds=None if stands is None else stands.holds(ROBUST),
+        pressure=None if stands is None else stands.pressure(ROBUST),
         profile=profile_name(result),
         per=per,
         specs=Specs(own, settings_of(own)),

@@ -10,7 +10,7 @@ from hpabatch.model.options import option
 
 @dataclass(frozen=True, kw_only=True)
 class PlotRequest(Aim):
-    """Pictures of a history: timelines; of a sweep: fronts, timelines."""
+    """Pictures of a history: timelines; of a sweep: fronts, heat maps, timelines."""
 
     names: tuple[str, ...] = option(
         "texts",
@@ -21,6 +21,12 @@ class PlotRequest(Aim):
         unset="of a sweep every unit, of more than 20 those with most pods",
     )
     front: bool = option("flag", "Draw objective against harm of all settings of a unit.", False)
+    heatmap: tuple[str, ...] = option(
+        "texts",
+        "Draw objective and harm over two fields, columns and rows; may be repeated.",
+        (),
+        metavar="F1,F2",
+    )
     timeline: tuple[str, ...] = option(
         "texts",
         "Draw this HPA over time, before and after; may be repeated.",

@@ -132,6 +132,17 @@ def amount(value: float) -> str:
     return f"{value:.3g}" if size >= 0.0005 or value == 0 else f"{value:.1e}"
 
 
+def short_amount(value: float) -> str:
+    """Return a number for a cell: at most six characters up to 999 billion."""
+    size = abs(value)
+    if size < 9_999.5:
+        return amount(value)
+    for sign, factor in (("k", 1e3), ("M", 1e6)):
+        if size < 999.5 * factor:
+            return f"{value / factor:.3g}{sign}"
+    return f"{value / 1e9:.3g}G"
+
+
 def file_stem(kind: str, parts: Sequence[str], taken: set[str]) -> str:
     """Return the name of a picture's file without its ending, and add it to those taken.
 

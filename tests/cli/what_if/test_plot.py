@@ -52,12 +52,17 @@ def test_nothing_asked_is_the_front_of_every_unit(run: Run, sweep: Path) -> None
 
 
 def test_what_is_asked_for_is_drawn_in_the_form_and_place_asked_for(run: Run, sweep: Path) -> None:
+    asked = ("--front", "--heatmap", "target,scaleDown.window", "--heatmap")
     done = run(
-        sweep, "--front", "shop/web", "--out", "a/b", "--format", "png",
-        "--measure", "pod_hours,rescales",
+        sweep, *asked, "target,scaleUp.policies", "shop/web", "--out", "a/b", "--format",
+        "png", "--measure", "pod_hours,rescales",
     )  # fmt: skip
     assert done.code == 0
-    assert named(done) == ["front-shop.web.png"]
+    assert named(done) == [
+        "front-shop.web.png",
+        "heatmap-shop.web-target-scaleDown.window.png",
+        "heatmap-shop.web-target-scaleUp.policies.png",
+    ]
     assert all(line.startswith("a/b/") for line in done.lines)
 
 
@@ -100,7 +105,11 @@ def test_what_is_recommended_is_marked_and_why_not_is_told(run: Run, tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
+        (("--heatmap", "target,max"), "max is no field of this sweep"),
+        (("--heatmap", "target"), "give two fields"),
+        (("--heatmap", "target,scaledown.windo"), "did you mean scaleDown.window"),
         (("--measure", "pod_hours,saturated_minute"), "did you mean saturated_minutes"),
+        (("--heatmap", "target,max"), "fields are target, scaleDown.window, scaleUp.policies"),
         (("--unit", "nobody"), "no such unit (it has shop/api, shop/web)"),
         (("shop/nobody",), "no such HPA (it has shop/api, shop/web)"),
         (("--timeline", "shop/nobody", "--setting", "1"), "--timeline shop/nobody: the sweep has"),

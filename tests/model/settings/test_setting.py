@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -34,6 +35,7 @@ from hpabatch.model.settings.setting import (
     parse_setting,
     parts_of,
     setting_of,
+    todays_number,
     what_if,
 )
 from hpabatch.model.versions import PROFILES, ControllerFlags, profile_for
@@ -347,3 +349,35 @@ def test_a_minimum_above_the_maximum_of_today() -> None:
     assert resource.target.average_utilization == 70
     assert (found.min_replicas, found.max_replicas) == (5, 3)
     assert found == default_spec(replace(SPEC, metrics=found.metrics))
+
+
+@pytest.mark.parametrize(
+    ("field", "setting", "number"),
+    [
+        ("target", "today", 60),
+        ("target.memory", "today", None),
+        ("min", "min=3", 3),
+        ("max", "today", 3),
+        ("scaleDown.window", "today", 300),
+        ("scaleDown.window", "scaleDown.window=60", 60),
+        ("scaleUp.window", "today", 0),
+        ("tolerance", "today", Fraction(1, 10)),
+        ("tolerance", "scaleUp.tolerance=0.2", None),
+        ("scaleUp.tolerance", "scaleUp.tolerance=0.2", Fraction(1, 5)),
+        ("policies", "today", None),
+    ],
+)
+def test_the_number_that_a_spec_has_today(
+    field: str, setting: str, number: Fraction | None
+) -> None:
+    assert todays_number(under(setting, SPEC), field) == number
+
+
+def test_the_number_of_a_target_that_is_a_quantity() -> None:
+    metric = MetricSpec(
+        "Resource",
+        resource=ResourceMetricSource(
+            "cpu", MetricTarget("AverageValue", average_value=Quantity.parse("500m"))
+        ),
+    )
+    assert todays_number(replace(SPEC, metrics=(metric,)), "target") == Fraction(1, 2)

@@ -22,6 +22,7 @@ from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.report.pictures.data import Marked, NothingToDrawError
 from hpabatch.report.pictures.front import front_chart
+from hpabatch.report.pictures.heatmap import heatmap_chart
 from hpabatch.report.pictures.recorded import recorded_chart
 from hpabatch.report.pictures.style import save_chart
 from hpabatch.report.pictures.timeline import Shown, timeline_chart
@@ -30,6 +31,7 @@ from tests.report.pictured import came_to, maker, swept
 from tests.sweeps import SweepMaker, Values, weeks
 
 START = datetime(2026, 9, 7, tzinfo=UTC)
+FIELDS = ("target", "scaleDown.window")
 
 
 def texts(chart: Any) -> list[str]:
@@ -123,6 +125,25 @@ def long_names() -> Any:
     return front_chart(result, result.hpas["unit"][0])
 
 
+def many_values() -> Any:
+    rng = np.random.default_rng(5)
+    settings = [
+        {"target": str(rng.integers(40, 95)), "scaleDown.window": str(rng.integers(0, 3600))}
+        for _ in range(300)
+    ]
+    values = [weeks([float(rng.uniform(1e4, 1e6))], saturated_minutes=[1.0]) for _ in range(301)]
+    return heatmap_chart(of_settings(settings, values.__getitem__), "shop/api", FIELDS)
+
+
+def two_fields(*settings: tuple[str, str]) -> Any:
+    """Return the heat map of settings that nothing but target and min tell apart."""
+    result = of_settings(
+        [{"target": target, "min": least} for target, least in settings],
+        lambda k: weeks([10.0 + k], saturated_minutes=[1.0]),
+    )
+    return heatmap_chart(result, "shop/api", ("target", "min"))
+
+
 def timeline(*shown: Shown, points: pl.DataFrame | None = None, **more: Any) -> Any:
     points = trajectory() if points is None else points
     return timeline_chart(points, "shop/api", list(shown), profile="1.37", **more)
@@ -147,6 +168,14 @@ FIGURES: dict[str, Callable[[], Any]] = {
         "shop/api",
     ),
     "front-long-names": long_names,
+    "heatmap": lambda: heatmap_chart(swept(), "shop/api", FIELDS),
+    # A window of 60 s: 0; 15 or 7.5 (fast); 45 or 22.5; 75 or 37.5. Of 300 s: 0; 5; 15 or 7.5; …
+    "heatmap-slo": lambda: heatmap_chart(
+        swept(), "shop/api", FIELDS, goal=slo("saturated_minutes<10/week", None), marked=Marked(5)
+    ),
+    "heatmap-two-fields": lambda: two_fields(("50", "1"), ("50", "2"), ("60", "1"), ("60", "2")),
+    "heatmap-holes": lambda: two_fields(("50", "1"), ("70", "5")),
+    "heatmap-ranges": many_values,
     "recorded": lambda: recorded_chart(decisions(), "shop/api", profile="1.37"),
     "timeline": lambda: timeline(TODAY, OTHER),
     "timeline-from": lambda: timeline(
@@ -185,6 +214,33 @@ def test_of_a_cloud_of_many_settings_what_lies_together_is_drawn_once(tmp_path: 
     assert numbers == {"", *"12345678"}
 
 
+def test_cells_without_slo_are_means_over_the_other_fields() -> None:
+    chart = heatmap_chart(swept(), "shop/api", FIELDS)
+    harm = [
+        sum(
+            came_to({"target": t, "scaleDown.window": w, "scaleUp.policies": p})[
+                "saturated_minutes"
+            ][0]
+            for p in ("default", "fast")
+        )
+        / 2
+        for w in ("60", "300")
+        for t in ("50", "60", "70", "80")
+    ]
+    _, cells = data_of(chart, "row", "column", "text")[::3]  # (three layers a panel)
+    assert [float(cell["text"]) for cell in cells] == pytest.approx(harm, abs=0.06)
+    assert [cell["value"] for cell in cells] == pytest.approx(harm)
+
+
+def test_cells_in_which_nothing_holds_the_slo_are_struck_through() -> None:
+    cells, _ = data_of(FIGURES["heatmap-slo"](), "broken")[::3]
+    assert len([cell for cell in cells if cell["broken"]]) == 3
+
+
+def test_panels_of_many_values_are_stacked() -> None:
+    assert many_values().to_dict()["columns"] == 1
+
+
 def test_what_cannot_be_drawn() -> None:
     half = of_settings(
         [{"target": "70"}],
@@ -192,6 +248,8 @@ def test_what_cannot_be_drawn() -> None:
     )
     with pytest.raises(NothingToDrawError, match="no setting has both"):
         front_chart(half, "shop/api")
+    with pytest.raises(UsageError, match="the sweep's fields are target"):
+        heatmap_chart(swept(), "shop/api", ("target", "max"))
     with pytest.raises(NothingToDrawError, match="it is from 2026-09-07 to 2026-09-10"):
         timeline(TODAY, from_ms=ms(START) - 10**9, length_ms=60_000)
     with pytest.raises(UsageError, match="no trajectory of setting target=80"):

@@ -7,7 +7,10 @@ import pytest
 
 from hpabatch.report.pictures.front import spread
 from hpabatch.report.pictures.scale import view_of
-from hpabatch.report.pictures.style import amount
+from hpabatch.report.pictures.style import (
+    amount,
+    short_amount,
+)
 
 
 def test_a_plain_view_has_everything_in_it() -> None:
@@ -49,19 +52,20 @@ def test_named_points_are_the_ends_and_far_from_each_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "long"),
+    ("value", "long", "short"),
     [
-        (0, "0"),
-        (0.0001, "1.0e-04"),
-        (0.1234, "0.123"),
-        (9.996, "10"),
-        (28.04, "28"),
-        (99.96, "100"),
-        (1234.4, "1,234"),
-        (12_345, "12,345"),
-        (999_600, "999,600"),
-        (4.2e9, "4,200,000,000"),
+        (0, "0", "0"),
+        (0.0001, "1.0e-04", "1.0e-04"),
+        (0.1234, "0.123", "0.123"),
+        (9.996, "10", "10"),
+        (28.04, "28", "28"),
+        (99.96, "100", "100"),
+        (1234.4, "1,234", "1,234"),
+        (12_345, "12,345", "12.3k"),
+        (999_600, "999,600", "1M"),
+        (4.2e9, "4,200,000,000", "4.2G"),
     ],
 )
-def test_numbers_for_people(value: float, long: str) -> None:
+def test_numbers_for_people(value: float, long: str, short: str) -> None:
     assert amount(value) == long
+    assert short_amount(value) == short
