@@ -322,9 +322,6 @@ BUILT_IN: Final[dict[tuple[str, str], str]] = {
     REPLICATION_CONTROLLER: "replicationcontrollers",
 }
 """Resources by group and kind whose scale is read from the object; all are v1."""
-ANNOTATION: Final = "hpabatch/apply"
-"""With the value "off" on an HPA (with --manifests: on the target), its target is not scaled."""
-_ANNOTATION_JSON: Final = b'"hpabatch/apply"'
 
 
 class _WorkloadSpec(msgspec.Struct, gc=False):
@@ -375,11 +372,9 @@ class WorkloadDecoder:
         try:
             spec, status = found.spec or _WorkloadSpec(), found.status or _WorkloadStatus()
             selector = self._selectors(bytes(spec.selector))
-            raw_map = bytes(meta.annotations)
             thing = ScaleObject(
                 key, _size(spec.replicas, 1), _size(status.replicas), selector,
                 uid=meta.uid or "", version=meta.resourceVersion or "",
-                apply=string_map(raw_map).get(ANNOTATION) if _ANNOTATION_JSON in raw_map else None,
             )  # fmt: skip
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise broken(self._object_kind, raw, error) from None

@@ -99,8 +99,7 @@ class ScaleObject:
 
     `error`: why it cannot be read, in the API server's words; then the rest is not known.
     `code` is SCALE_OK, SCALE_GET_FAILED, SCALE_BAD_VERSION or SCALE_NO_RESOURCE. Of a scale that
-    follows from a watched object, `uid` and `version` are the object's, and `apply` is its
-    annotation hpabatch/apply; otherwise they are "" and None.
+    follows from a watched object, `uid` and `version` are the object's; otherwise they are "".
     """
 
     key: ScaleKey
@@ -111,7 +110,6 @@ class ScaleObject:
     code: int = 0
     uid: str = field(default="", compare=False)
     version: str = field(default="", compare=False)
-    apply: str | None = field(default=None, compare=False)
 
 
 Thing: TypeAlias = PodObject | HpaObject | ScaleObject

@@ -82,12 +82,8 @@ class Site(Feed):
     def start(self) -> None:
         """Start the watches."""
         for item in self._own or ():
-            self.put_own(item)
+            self._inbox.put(Kind.hpa, (item.namespace, item.name), item)
         super().start()
-
-    def put_own(self, item: HpaObject) -> None:
-        """Replace an own document, which has another status."""
-        self._inbox.put(Kind.hpa, (item.namespace, item.name), item)
 
     def named_targets(self) -> dict[ScaleKey, str]:
         """Return the targets that HPAs of the cluster name, and one that does."""

@@ -4,8 +4,7 @@ Fields of a line (JSON), empty ones left out:
 
     ts         timestamp (RFC 3339, UTC, ms)
     event      start, stop, leads, follows: of this process; pass: of each pass; will, done,
-               failed, waits, void: of a size; leaves, resumes: of an HPA that is left alone;
-               status, event, report, probe: of other writes, after them
+               failed, waits, void: of a size
     id         joins the lines of one write
     identity   of the process, as its lease shows it
     leader     of `pass`: identity of the instance that has the lease; absent: nobody
@@ -17,8 +16,6 @@ Fields of a line (JSON), empty ones left out:
     error      why it failed, waits or is void
     uncertain  true: it failed without a response, and may have been written nevertheless
     text       of the other lines
-
-A status is logged where sizes or conditions changed: values of metrics change in every pass.
 """
 
 from __future__ import annotations

@@ -50,15 +50,6 @@ class ApplyOptions(Request):
     most_replicas: int = option(
         "number", "Replicas that a pass adds and removes, at most.", 1000, metavar="N", minimum=1
     )
-    most_vanished: int = option(
-        "number",
-        "Share of the metrics, in percent, that may fail after they worked within five minutes; "
-        "if more do, a pass changes no size.",
-        50,
-        metavar="PERCENT",
-        minimum=0,
-        maximum=100,
-    )
     most_removed: int = option(
         "number",
         "Share of a target's replicas, in percent, that is removed within ten minutes, at most; "

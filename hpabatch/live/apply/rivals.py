@@ -5,8 +5,8 @@ that there is none. Hence a probe: an HPA in hpabatch's own namespace without a 
 controller of HPAs writes its first status within a sync period or two, because it cannot read the
 scale. Labels exclude nothing: the built-in controller serves every HPA of the cluster.
 
-These are signs of a rival: a status on the probe, a status on an HPA that hpabatch did not write, a
-report that hpabatch did not write. Each begins the waiting time anew.
+These are signs of a rival: a status on the probe, a status on an HPA that hpabatch did not write.
+Each begins the waiting time anew.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import Json, WriteClient
 from hpabatch.cluster.objects.types import ScaleKey
 from hpabatch.cluster.watch.site import Site
-from hpabatch.live.apply.journal import Fields
 from hpabatch.live.passes.lanes import Lane, LaneKey
 from hpabatch.model.objects.hpa import HPAStatus
 
@@ -116,24 +115,20 @@ class Silence:
 class Probe:
     """The probe HPA. For one thread."""
 
-    def __init__(
-        self, client: WriteClient, version: str, namespace: str, silence: Silence,
-        log: Callable[[Iterable[Fields]], None] = lambda lines: None,
-    ) -> None:  # fmt: skip
+    def __init__(self, client: WriteClient, version: str, namespace: str, silence: Silence) -> None:
         """Prepare; nothing is sent yet.
 
         Args:
             client: sends the requests; it must store them (no dry run).
             namespace: hpabatch's own.
             silence: is interrupted or goes on, as the probe shows.
-            log: gets a line when it is made or removed.
         """
         self.key: LaneKey = (namespace, PROBE)
         self._client, self._version, self._silence = client, version, silence
         self._collection = (
             f"/apis/autoscaling/{version}/namespaces/{namespace}/horizontalpodautoscalers"
         )
-        self._uid, self._log = "", log
+        self._uid = ""
 
     def look(self, leads: bool) -> str:
         """Read the probe; a leader makes it, and makes it anew if it has a status.
@@ -154,14 +149,12 @@ class Probe:
             self._silence.interrupt()
             if leads:
                 self._client.write("POST", self._collection, self._document(), _TIMEOUT_S)
-                self._tell("made")
             return ""
         status = found.get("status") or {}
         if any(status.get(name) for name in _WRITTEN):
             self._silence.hear(f"the probe HPA {'/'.join(self.key)} has got a status")
             if leads:
                 self._client.write("DELETE", path, None, _TIMEOUT_S)
-                self._tell("removed, since it has got a status")
             return ""
         uid = str((found.get("metadata") or {}).get("uid"))
         if uid != self._uid:
@@ -169,10 +162,6 @@ class Probe:
             self._silence.interrupt()
         self._silence.quiet()
         return ""
-
-    def _tell(self, text: str) -> None:
-        line = {"event": "probe", "namespace": self.key[0], "hpa": self.key[1], "text": text}
-        self._log([line])
 
     def _document(self) -> Json:
         target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": f"{PROBE}-has-no-target"}
@@ -241,7 +230,6 @@ class Rivals:
         silence, probe: None with own documents.
         own: statuses that this process wrote.
         barred: HPAs that are not acted on in this pass, and why.
-        blind: why the HPAs of the cluster are not known in this pass, "" if they are.
     """
 
     hpas: Site
@@ -250,7 +238,6 @@ class Rivals:
     probe: Probe | None
     own: OwnStatuses = field(default_factory=OwnStatuses)
     barred: dict[LaneKey, str] = field(default_factory=dict)
-    blind: str = ""
 
     def look(self, lanes: Iterable[Lane], leads: bool, probe: str) -> str:
         """Look for signs; return why nothing may be written, "" if it may.
@@ -259,10 +246,10 @@ class Rivals:
             probe: why it could not be read in this pass, "" if it could be.
         """
         blind = self.hpas.blindness()
-        self.blind = f"the HPAs of the cluster cannot be followed: {blind}" if blind else ""
+        blind = f"the HPAs of the cluster cannot be followed: {blind}" if blind else ""
         if self.documents is not None:
             self.barred = _named(self.documents.named_targets(), lanes)
-            return self.blind
+            return blind
         if self.silence is None or self.probe is None:
             raise AssertionError("HPAs of the cluster are only scaled with a probe")
         # What is known of them is what they were: a switch or limit may have changed since.
@@ -270,11 +257,10 @@ class Rivals:
             key: f"its present state cannot be read, so it is not scaled: {text}"
             for key, text in self.hpas.unreadable().items()
         }
-        unread = probe or self.blind
         for lane in lanes:
             if leads and self.own.others(lane):
                 self.silence.hear(f"it wrote the status of {lane.key[0]}/{lane.key[1]}")
-        return unread or self.silence.refusal
+        return probe or blind or self.silence.refusal
 
 
 def _named(named: Mapping[ScaleKey, str], lanes: Iterable[Lane]) -> dict[LaneKey, str]:

@@ -10,7 +10,7 @@ import random
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
@@ -18,7 +18,6 @@ from urllib.parse import quote
 
 from hpabatch.cluster.connection.errors import ApiError, Busy, NotFound, Unreachable
 from hpabatch.cluster.connection.writes import Budget, Json, WriteClient
-from hpabatch.live.apply.journal import Fields
 from hpabatch.live.apply.scales import TIMEOUT_S, Fence
 from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.model.messages import COMPONENT, WARNING, Event
@@ -53,19 +52,17 @@ class HpaStatuses:
     def __init__(
         self, client: WriteClient, version: str, budget: Budget, fence: Fence,
         *, clock: Callable[[], float] = time.monotonic,
-        log: Callable[[Iterable[Fields]], None] = lambda lines: None,
     ) -> None:  # fmt: skip
         """Prepare; `start` begins."""
         self.dropped = 0
         self._problem, self._wait_s = "", 0.0  # before the next request, after failures
         self._dropped_at = -_SAME_S
         self._client, self._version, self._budget = client, version, budget
-        self._fence, self._clock, self._log = fence, clock, log
+        self._fence, self._clock = fence, clock
         self._statuses: OrderedDict[LaneKey, HPA] = OrderedDict()  # that wait
         self._events: deque[tuple[HPA, Event]] = deque(maxlen=_MOST_EVENTS)
         self._series: OrderedDict[tuple[str, ...], _Series] = OrderedDict()
         self._spam: OrderedDict[str, Budget] = OrderedDict()
-        self._logged: dict[LaneKey, object] = {}
         self._is_events_turn = False
         self._until = float("inf")
         self._ready = threading.Condition()
@@ -91,18 +88,16 @@ class HpaStatuses:
         with self._ready:
             self._stopped = True
             self._ready.notify()
-        return ended(self._thread)
+        if self._thread.is_alive():
+            # Its last item, begun as the time for the rest was over, may take two requests.
+            self._thread.join(DRAIN_S + 2 * TIMEOUT_S)
+        return not self._thread.is_alive()
 
     def forget(self) -> None:
         """Drop what waits."""
         with self._ready:
             self._statuses.clear()
             self._events.clear()
-            self._logged = {}
-
-    def last(self, keys: Collection[LaneKey]) -> Mapping[LaneKey, HPAStatus]:
-        """Return nothing: the HPAs themselves have their statuses."""
-        return {}
 
     def put(self, key: LaneKey, document: HPA) -> None:
         """Write the status of an HPA; one of it that waits is replaced."""
@@ -185,14 +180,6 @@ class HpaStatuses:
             return  # the next leader writes its own
         document = {**found, "status": encode_status(hpa.status)}
         self._client.write("PUT", f"{path}/status", document, TIMEOUT_S)
-        status, key = hpa.status, (hpa.namespace, hpa.name)
-        conditions = ", ".join(f"{c.type}={c.status} {c.reason}" for c in status.conditions)
-        sizes = {"from": status.current_replicas, "to": status.desired_replicas}
-        # (a change of metrics' values alone is no line)
-        shown = conditions, *sizes.values(), status.last_scale_time
-        if self._logged.get(key) != shown:
-            self._logged[key] = shown
-            self._log([_line("status", hpa, **sizes, text=conditions)])
 
     def _post_event(self, hpa: HPA, event: Event) -> None:
         if self._fence.refusal(TIMEOUT_S):
@@ -201,7 +188,6 @@ class HpaStatuses:
             return
         root = f"/api/v1/namespaces/{quote(hpa.namespace)}/events"
         same = (hpa.uid, event.type, event.reason, event.message)
-        line = _line("event", hpa, text=f"{event.type} {event.reason}: {event.message}")
         now, known = self._clock(), self._series.get(same)
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         if known is not None and now - known.at < _SAME_S:
@@ -210,14 +196,12 @@ class HpaStatuses:
             self._series.move_to_end(same)
             try:
                 self._client.write("PATCH", f"{root}/{known.name}", more, TIMEOUT_S)
-                self._log([line])
                 return
             except NotFound:
                 pass
         name = f"{hpa.name}.{time.time_ns():x}"
         document = _event(hpa, event, name, stamp, self._version)
         self._client.write("POST", root, document, TIMEOUT_S)
-        self._log([line])
         self._series[same] = _Series(name, 1, now)
         if len(self._series) > _MOST_KNOWN:
             self._series.popitem(last=False)
@@ -229,20 +213,6 @@ class HpaStatuses:
         if len(self._spam) > _MOST_KNOWN:
             self._spam.popitem(last=False)
         return budget.try_take()
-
-
-def ended(thread: threading.Thread) -> bool:
-    """Wait until a thread that drains its queue and was told to end has ended; return if it has.
-
-    Its last item, begun as the time for the rest was over, may take two requests.
-    """
-    if thread.is_alive():
-        thread.join(DRAIN_S + 2 * TIMEOUT_S)
-    return not thread.is_alive()
-
-
-def _line(event: str, document: HPA, **fields: object) -> Fields:
-    return {"event": event, "namespace": document.namespace, "hpa": document.name, **fields}
 
 
 def _event(hpa: HPA, event: Event, name: str, stamp: str, version: str) -> Json:

@@ -42,7 +42,6 @@ from hpabatch.live.passes.memory import (
 from hpabatch.live.passes.result import ERRORS, NO_STATUS, PassResult, culprits, reconcile_actions
 from hpabatch.live.passes.words import PassWords
 from hpabatch.model.messages import ambiguous_selector
-from hpabatch.model.objects.hpa import HPAStatus
 from hpabatch.model.selectors import parse_selector, selector_words
 from hpabatch.model.versions import ControllerFlags, Profile
 from hpabatch.packing.memory import seed_status
@@ -306,12 +305,6 @@ class Decider:
             if before.replicas >= 0 and before.target == lane.target:
                 self.lanes.recall_size(lane, before.replicas)
         return at
-
-    def put_status(self, key: LaneKey, status: HPAStatus) -> None:
-        """Give an own document the status that another instance of hpabatch wrote."""
-        lane = self.lanes.get(key)
-        if lane is not None:
-            lane.item = replace(lane.item, hpa=replace(lane.item.hpa, status=status))
 
     def note_zeros(self, scaled: Container[LaneKey] = ()) -> None:
         """Take over which of the targets of size zero hpabatch has scaled to zero.
