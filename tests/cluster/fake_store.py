@@ -61,12 +61,6 @@ class Store:
         self._ends = 0
         self._expired = 0
 
-    def begin_anew(self, version: int) -> None:
-        """Empty the storage, which then counts from another version."""
-        with self._more:
-            self.pods, self.version, self._oldest = {}, version, 0
-            self._log.clear()
-
     def put(self, name: str, namespace: str = "shop", uid: str = "", **labels: str) -> None:
         """Make a pod, or change its labels."""
         with self._more:

@@ -4,9 +4,8 @@ Responses are cached, the absence of something only shortly: a group may be inst
 While the server fails, the last response counts.
 
 Where the control plane runs as pods (kubeadm, kops, kind, …) kube-controller-manager's command line
-is in its pod; managed services hide it. The clock skew follows from the Date of responses, which
-has whole seconds, and a response takes its time: a measurement gives two bounds. Where they do not
-decide, the previous result stays.
+is in its pod; managed services hide it. The clock skew follows from the Date of a response, which
+has whole seconds.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from hpabatch.cluster.connection.client import ApiClient, Dated
+from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.errors import ApiError, InvalidResponse, NotFound
 from hpabatch.cluster.objects.objects import UNREADABLE, Text
 
@@ -310,68 +309,33 @@ def _read_words(words: list[str]) -> ControllerSeen:
     return ControllerSeen(flags, gates)
 
 
-MOST_S: Final = 2.0
+_MOST_S: Final = 2.0
 """Accepted clock skew."""
-
-_DATE_S: Final = 1.0  # a Date is cut off to whole seconds
-_SAME_SHARE: Final = 0.25  # a smaller change of the skew is not reported again
-_SAME_S: Final = 2.0
 
 
 class ClockSkew:
     """Measures the API server's clock, each time in a thread that ends with the response.
 
-    One thread calls it; any other may read `seconds`.
+    Attributes:
+        seconds: the API server's clock less the local clock, to about a second; None: unknown.
     """
 
-    def __init__(self, client: ApiClient, ahead_s: Callable[[], float] = lambda: 0.0) -> None:
-        """Prepare; nothing is sent yet.
-
-        Args:
-            ahead_s: by how much the times of decisions are ahead of this machine's clock.
-        """
+    def __init__(self, client: ApiClient) -> None:
+        """Prepare; nothing is sent yet."""
+        self.seconds: float | None = None
         self._client = client
-        self._ahead_s = ahead_s
         self._thread: threading.Thread | None = None
-        self._bounds: tuple[float, float] | None = None
-        self._wrong = False
-        self._said_s = 0.0
-
-    @property
-    def seconds(self) -> float | None:
-        """The API server's clock less the local clock, to about a second; None: unknown."""
-        bounds = self._now()
-        return None if bounds is None else sum(bounds) / 2
 
     @property
     def problem(self) -> str:
         """The problem of the clocks, "" if the skew is accepted."""
-        bounds = self._now()
-        if bounds is None:
+        if self.seconds is None or abs(self.seconds) <= _MOST_S:
             return ""
-        least, most = bounds
-        if least > MOST_S or most < -MOST_S:
-            self._wrong = True
-        elif least >= -MOST_S and most <= MOST_S:
-            self._wrong = False
-        if not self._wrong:
-            self._said_s = 0.0
-            return ""
-        now_s = (least + most) / 2
-        if abs(now_s - self._said_s) > max(_SAME_S, _SAME_SHARE * abs(self._said_s)):
-            self._said_s = now_s
-        side = "ahead of" if self._said_s > 0 else "behind"
+        side = "ahead of" if self.seconds > 0 else "behind"
         return (
-            f"the API server's clock is about {abs(self._said_s):.0f} s {side} ours: ages of pods "
-            "and samples are wrong by that"
+            f"the API server's clock is more than {_MOST_S:g} s {side} ours: ages of pods and "
+            "samples are wrong by that"
         )
-
-    def _now(self) -> tuple[float, float] | None:
-        """Return the bounds of the last measurement."""
-        if self._bounds is None:
-            return None
-        ahead_s = self._ahead_s()
-        return self._bounds[0] - ahead_s, self._bounds[1] - ahead_s
 
     def look(self) -> None:
         """Start a measurement; its result is known once the response is there."""
@@ -381,20 +345,8 @@ class ClockSkew:
 
     def _measure(self) -> None:
         with suppress(Exception):  # the watches report failures of the server
-            self._note(self._client.dated(_TIMEOUT_S))
-
-    def _note(self, found: Dated) -> None:
-        bounds = bounds_of(found)
-        if bounds is not None:
-            self._bounds = bounds
-
-
-def bounds_of(found: Dated) -> tuple[float, float] | None:
-    """Return the lower and upper bound of the skew (s), None: the response has no usable Date."""
-    try:
-        date_s = parsedate_to_datetime(found.date).timestamp()
-    except (ValueError, OverflowError):
-        return None
-    if found.came_s < found.asked_s:
-        return None  # our own clock was set back
-    return date_s - found.came_s, date_s + _DATE_S - found.asked_s
+            asked_s, date, came_s = self._client.date(_TIMEOUT_S)
+            # A Date is cut off to whole seconds.
+            date_s = parsedate_to_datetime(date).timestamp() + 0.5
+            if came_s >= asked_s:  # otherwise our own clock was set back
+                self.seconds = date_s - (asked_s + came_s) / 2

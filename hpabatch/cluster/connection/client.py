@@ -164,14 +164,6 @@ class Page(NamedTuple):
     first: bool
 
 
-class Dated(NamedTuple):
-    """A response's Date, and the local times of request and response (UTC s)."""
-
-    date: str
-    asked_s: float
-    came_s: float
-
-
 class _ListMeta(msgspec.Struct, gc=False):
     resourceVersion: str | None = None  # noqa: N815
     continue_: str | None = msgspec.field(default=None, name="continue")
@@ -232,8 +224,10 @@ class ApiClient(Wire):
             lambda: self._read(verb, path, params or {}, limit_bytes, until), until, attempts
         )
 
-    def dated(self, timeout: float) -> Dated:
+    def date(self, timeout: float) -> tuple[float, str, float]:
         """Return the Date of a response of the API server itself, from one attempt.
+
+        It stands between the local times (UTC s) of request and response.
 
         Args:
             timeout: seconds.
@@ -247,7 +241,7 @@ class ApiClient(Wire):
             if response.status_code != 200:
                 raise self.refusal(response, _OWN_PATH)
             read_body(response, GET_BYTES, time.monotonic() + timeout)
-            return Dated(response.headers.get("date", ""), asked_s, came_s)
+            return asked_s, response.headers.get("date", ""), came_s
 
     def list_pages(self, path: str, *, chunk: int = PAGE_OBJECTS) -> Iterator[Page]:
         """Yield a list page by page, all of one resource version.

@@ -244,9 +244,6 @@ class Inbox:
 
     A decision knows the changes that were put before its cut, and no later ones. So changes and
     cuts alone tell what each decision knew.
-
-    Attributes:
-        behind_ms: by how much the clock is behind the times given here, after it was set back.
     """
 
     def __init__(
@@ -259,7 +256,6 @@ class Inbox:
                 `elapsed`, as windows and policies need, until the clock has caught up.
             elapsed: monotonic ms.
         """
-        self.behind_ms = 0
         self._clock = clock
         self._elapsed = elapsed
         self._last_elapsed = elapsed()
@@ -300,7 +296,6 @@ class Inbox:
         else:
             self._last_ms = wall
         self._last_elapsed = elapsed
-        self.behind_ms = max(self._last_ms - wall, 0)
         return self._last_ms
 
 

@@ -74,9 +74,8 @@ class Site(Feed):
             client, discovery, workers=at_once, deadline_s=budget_s,
             cluster_wide=not namespaces,
         )  # fmt: skip
-        self._failing: dict[str, str] = {}  # of this pass, and notes on items left out
-        self._notes: tuple[str, ...] = ()
-        self._skew = ClockSkew(client, lambda: self._inbox.behind_ms / 1000)
+        self._failing: dict[str, str] = {}  # of this pass
+        self._skew = ClockSkew(client)
         self._passes = 0
 
     def start(self) -> None:
@@ -106,7 +105,6 @@ class Site(Feed):
         """End all watches and requests, and the client."""
         self.end()  # otherwise every watch would wait for its server
         super().stop()
-        self._fetcher.close()
 
     def blindness(self) -> str:
         """Return why the HPAs of the cluster may be others than are known, "" if they are known."""
@@ -133,18 +131,13 @@ class Site(Feed):
         if self._passes % _SKEW_PASSES == 0:
             self._skew.look()
         self._passes += 1
-        self._failing, self._notes = {}, ()
+        self._failing = {}
         return super().read_scales()
 
     def fetch(self, wanted: Set[MetricKey]) -> Responses:
         """Fetch from the metrics APIs; failures are in the responses."""
         responses = self._fetcher.fetch(wanted)
-        failing, any_good = _failing(responses)
-        self._failing |= failing
-        self._notes += self._fetcher.notes
-        if any_good:
-            for watch in self.watches.values():
-                watch.hurry()
+        self._failing |= _failing(responses)
         return responses
 
     def states(self) -> list[WatchState]:
@@ -170,9 +163,8 @@ class Site(Feed):
                     found[place] = state.last_error
             wrong = {f"{name} {what}": text for what, text in watch.wrong.items()}
             found |= _few(name, wrong)
-        notes, skew = self._notes, self._skew.problem
-        found |= self._failing
-        return found | ({"items": notes[0]} if notes else {}) | ({"clock": skew} if skew else {})
+        skew = self._skew.problem
+        return found | self._failing | ({"clock": skew} if skew else {})
 
     def request_count(self) -> int:
         """Return the number of requests so far."""
@@ -202,18 +194,15 @@ def _key(name: str) -> PodKey | None:
     return (namespace, own) if slash else None
 
 
-def _failing(responses: Responses) -> tuple[dict[str, str], bool]:
-    """Return the errors of the metrics APIs by subject, and whether any request succeeded."""
+def _failing(responses: Responses) -> dict[str, str]:
+    """Return the errors of the metrics APIs by subject."""
     found: dict[str, dict[str, str]] = {}
-    good = False
     for key in sorted(responses, key=_rank):
         (api, about), response = _about(key), responses[key]
         if response.error:
             found.setdefault(api, {}).setdefault(f"{api}{about}", response.error)
-        else:
-            good = True
     few = [_few(api, wrong) for api, wrong in found.items()]
-    return {about: text for wrong in few for about, text in wrong.items()}, good
+    return {about: text for wrong in few for about, text in wrong.items()}
 
 
 def _rank(key: MetricKey) -> tuple[int, tuple[str, ...]]:

@@ -27,9 +27,7 @@ from hpabatch.live.serve import metric_names as names
 from hpabatch.live.serve.metric_names import MetricName
 from hpabatch.model.versions import Profile
 
-# Upstream's buckets: 0.001·2^i, 15 of them.
-_FINE_BUCKETS: Final = tuple(0.001 * 2**i for i in range(15))
-_PASS_BUCKETS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0)
+_BUCKETS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0)
 
 _TYPES: Final = {number: name for name, number in codes.SOURCE_TYPES.items()} | {
     codes.SOURCE_UNKNOWN: "Unknown"
@@ -64,9 +62,7 @@ class Exporter(Collector):
         self._watches, self._requests, self._clock_skew_s = watches, requests, clock_skew_s
         self._reconciled = _counter(names.RECONCILIATIONS)
         self._computed = _counter(names.COMPUTATIONS)
-        self._reconcile_s = _histogram(names.RECONCILIATION_DURATION)
-        self._compute_s = _histogram(names.COMPUTATION_DURATION)
-        self._pass_s = _histogram(names.PASS_DURATION, _PASS_BUCKETS)
+        self._pass_s = _histogram(names.PASS_DURATION)
         self._phase_s = _histogram(names.PHASE_DURATION)
         self._newest: list[Metric] = []
         self.registry = CollectorRegistry()
@@ -86,11 +82,10 @@ class Exporter(Collector):
     ) -> None:
         """Count a pass and show it from now on, with recorder's and applier's figures after it."""
         result = comparison.result
-        reconciled, computed = _reconciled(result), _computed(result, self._profile)
-        spent_s = sum(result.phases.get(name, 0.0) for name in ("fetch", "decide"))
-        each_s = result.duration_s / max(len(result), 1)
-        _count(self._reconciled, self._reconcile_s, reconciled, each_s)
-        _count(self._computed, self._compute_s, computed, spent_s / max(computed.total(), 1))
+        for labels, count in _reconciled(result).items():
+            self._reconciled.labels(*labels).inc(count)
+        for labels, count in _computed(result, self._profile).items():
+            self._computed.labels(*labels).inc(count)
         self._pass_s.observe(result.duration_s)
         for name, phase_s in result.phases.items():
             self._phase_s.labels(name).observe(phase_s)
@@ -110,10 +105,7 @@ class Exporter(Collector):
         yield from self._cluster()
 
     def _counted(self) -> Iterator[Metric]:
-        for metric in (
-            self._reconciled, self._reconcile_s, self._computed, self._compute_s, self._pass_s,
-            self._phase_s,
-        ):  # fmt: skip
+        for metric in (self._reconciled, self._computed, self._pass_s, self._phase_s):
             for family in metric.collect():
                 family.samples = [s for s in family.samples if not s.name.endswith("_created")]
                 yield family
@@ -138,17 +130,8 @@ def _counter(name: MetricName) -> Counter:
     return Counter(name.name, name.help, name.labels, registry=None)
 
 
-def _histogram(name: MetricName, buckets: tuple[float, ...] = _FINE_BUCKETS) -> Histogram:
-    return Histogram(name.name, name.help, name.labels, registry=None, buckets=buckets)
-
-
-def _count(
-    counter: Counter, duration: Histogram, counts: Mapping[tuple[str, ...], int], each_s: float
-) -> None:
-    for labels, count in counts.items():
-        counter.labels(*labels).inc(count)
-        for _ in range(count):
-            duration.labels(*labels).observe(each_s)
+def _histogram(name: MetricName) -> Histogram:
+    return Histogram(name.name, name.help, name.labels, registry=None, buckets=_BUCKETS)
 
 
 def _reconciled(result: PassResult) -> collections.Counter[tuple[str, ...]]:

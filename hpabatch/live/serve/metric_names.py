@@ -37,7 +37,6 @@ class MetricName(NamedTuple):
 
 
 _LABELS = "action is scale_up, scale_down or none, error is none, spec or internal"
-_SHARE = "A pass decides all HPAs at once, so each counts with an equal share of the pass's time"
 
 RECONCILIATIONS = MetricName(
     f"{UPSTREAM_PREFIX}reconciliations",
@@ -45,25 +44,12 @@ RECONCILIATIONS = MetricName(
     ("action", "error"),
     f"HPAs decided, each once a pass; {_LABELS}, as the controller would have returned it.",
 )
-RECONCILIATION_DURATION = MetricName(
-    f"{UPSTREAM_PREFIX}reconciliation_duration_seconds",
-    HISTOGRAM,
-    ("action", "error"),
-    f"Time of deciding one HPA. {_SHARE}.",
-)
 COMPUTATIONS = MetricName(
     f"{UPSTREAM_PREFIX}metric_computation",
     COUNTER,
     ("action", "error", "metric_type"),
     f"Metrics computed; {_LABELS}; action compares the metric's proposal with the current "
     "replicas, metric_type is the metric's type in the HPA (Unknown for one that does not exist).",
-)
-COMPUTATION_DURATION = MetricName(
-    f"{UPSTREAM_PREFIX}metric_computation_duration_seconds",
-    HISTOGRAM,
-    ("action", "error", "metric_type"),
-    "Time of computing one metric. A pass fetches and decides all at once, so each counts with an "
-    "equal share of the time of both.",
 )
 HPAS = MetricName(
     f"{UPSTREAM_PREFIX}num_horizontal_pod_autoscalers", GAUGE, (), "HPAs known in the last pass."
