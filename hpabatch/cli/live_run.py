@@ -161,7 +161,7 @@ class _Run:
             whole = recorder is None or recorder.close()
         self.log.say("stop", "stopped")
         self.log.close()
-        if not whole or (recorder is not None and recorder.figures.rows_lost):
+        if not whole:
             raise typer.Exit(EXIT_REFUSED)
 
     def _say_start(self, path: Path | None) -> None:

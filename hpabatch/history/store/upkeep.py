@@ -32,7 +32,7 @@ from hpabatch.history.store.catalog import (
     newest_first,
 )
 from hpabatch.history.store.shards import StoreHistory, order_of_place
-from hpabatch.history.store.storage import WORK, Storage, as_url, open_storage
+from hpabatch.history.store.storage import LEASE, WORK, Storage, as_url, open_storage
 from hpabatch.history.store.writer import Partition, Piece, split_places, write_run
 from hpabatch.model.progress import Progress
 
@@ -302,6 +302,7 @@ def _remove(storage: Storage, grace_s: float) -> int:
     for item in storage.names(""):
         is_log = item.name.startswith(f"{LOG}/")
         is_rest = item.name.endswith(".tmp") if is_log else is_ours(item.name)
+        is_rest = is_rest and not item.name.startswith(f"{WORK}/{LEASE}")
         if item.age_s > grace_s and is_rest and item.name not in named:
             unnamed.append(item.name)
     found = [*replaced, *unnamed]

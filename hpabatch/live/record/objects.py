@@ -136,7 +136,7 @@ class Pods:
             "started": time_or_none(pod.started_ms), "deletion_requested": life.deletion_ms,
             "node": pod.node, "origin": "recorded",
         }  # fmt: skip
-        self._rows.begin("pods", (life.uid,), row, at_ms)
+        self._rows.begin("pods", (life.uid,), row)
         self._rows.put("pod_states", _owned(life), tuple(state_of(pod)), at_ms)
 
     def remove(self, key: PodKey, at_ms: int) -> None:
@@ -311,7 +311,7 @@ class Hpas:
         if before is not None and (before["uid"] != row["uid"] or before["valid_from"] < at_ms):
             self._close(key, at_ms)
             row["valid_from"] = max(at_ms, before["valid_from"] + 1)
-        self._rows.begin("hpas", key, row, at_ms)
+        self._rows.begin("hpas", key, row)
 
     def _close(self, key: PodKey, at_ms: int) -> None:
         self._forget_outcomes(key)
@@ -338,7 +338,7 @@ class Hpas:
                 "namespace": key[0], "name": key[1], "subject": SPEC, "valid_from": since_ms,
                 "method": ABSENT, "detail": problem,
             }  # fmt: skip
-            self._rows.begin("provenance", key, told, at_ms)
+            self._rows.begin("provenance", key, told)
 
     def _tell_owner(self, key: PodKey, owner: str, at_ms: int) -> None:
         """Write the owner from then on; what its target's pods need is not watched."""

@@ -135,7 +135,7 @@ RECORDER_LOST = MetricName(
     f"{PREFIX}recorder_lost_rows",
     COUNTER,
     (),
-    "Rows that were never written: there was no room to keep them, or the store refused them.",
+    "Rows that were never written, because the store refused them.",
 )
 RECORDER_WAITING = MetricName(
     f"{PREFIX}recorder_waiting_rows", GAUGE, (), "Rows of the open segment: a kill loses them."

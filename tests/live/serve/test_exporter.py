@@ -28,7 +28,7 @@ from tests.real.prometheus import program
 
 CLUSTER = 'prod "east"\\\n'
 FIGURES = Figures(
-    rows_waiting=5, bytes_waiting=500, rows_written=70, parts_written=2, rows_lost=3,
+    rows_waiting=5, bytes_waiting=500, rows_written=70, parts_written=2,
     rows_refused=1, trouble="no space left",
 )  # fmt: skip
 APPLIED = Applied(leads=True, written=7, failed=2, held=3, void=4, foreign=1)
