@@ -106,10 +106,14 @@ def test_a_store_that_fails_for_long_ends_the_recording(
         assert flushed(recorded.recorder, 30)
     stored = list(recorded.passes)
     store.broken = True
-    with pytest.raises(FullError, match="no space left on device; correct that"):
+
+    def passes() -> None:
         for _ in range(40):
             recorded.one_pass()
             flushed(recorded.recorder, 0.1)
+
+    with pytest.raises(FullError, match="no space left on device; correct that"):
+        passes()
     assert recorded.recorder.figures.bytes_waiting < 60_000
     assert not recorded.recorder.close(0.1)
     recorded.relist()
