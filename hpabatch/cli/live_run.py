@@ -17,7 +17,7 @@ import hpabatch
 from hpabatch.cli.progress import tell_compiling
 from hpabatch.cli.stdout import forget_stdout, show_report
 from hpabatch.cli.talk import say
-from hpabatch.cluster.apis.discovery import Discovery, read_controller
+from hpabatch.cluster.apis.discovery import Discovery
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.connect import Connection, connect
 from hpabatch.cluster.connection.errors import ApiError, Refused
@@ -80,7 +80,6 @@ class _Run:
         try:
             version = discovery.server_version().text
             discovery.hpa_version()
-            seen = read_controller(self.client)
         except ApiError as error:
             what, there = "does not respond", "is it there, and "
             if isinstance(error, Refused):
@@ -90,7 +89,7 @@ class _Run:
                 "right --kubeconfig and --context?"
             ) from error
         self.settings: Settings = settle(
-            request.k8s, request.feature_gates, request.flag, version, seen, request.every_ms
+            request.k8s, request.feature_gates, request.flag, version, request.every_ms
         )
         self.log = LineLog(
             sys.stdout if compares and not request.once else sys.stderr,
@@ -262,8 +261,7 @@ class _Run:
         return saved
 
     def _decider(self, saved: Saved | None) -> Decider:
-        follows = self.request.follow or self.request.apply
-        return Decider(self.settings.profile, self.settings.flags, saved, follows=follows)
+        return Decider(self.settings.profile, self.settings.flags, saved)
 
     def _exporter(self) -> tuple[Exporter | None, Health | None]:
         """Return the exporter and the health that an endpoint serves, None without one."""

@@ -140,7 +140,6 @@ class Applier:
         statuses = self.statuses
         self.election.stop(releases=statuses is None or statuses.stop())
         self.journal.add([{"event": "stop", "text": "ended"}])
-        self.journal.close()
 
     def problems(self) -> dict[str, str]:
         """Return why nothing is written, or a part of it is not, by subject.
@@ -186,7 +185,7 @@ class Applier:
         self._origins.settle(leads and self._term == self.election.term)
         self._begin_term(leads)
         switch, probe = ahead.result()
-        refusals = {"switch": switch, "rivals": self.rivals.look(lanes, leads, probe)}
+        refusals = {"switch": switch, "rivals": self.rivals.look(lanes, probe)}
         whys = ((lane.key, self.rivals.barred.get(lane.key) or opted_out(lane)) for lane in lanes)
         self._left_alone = {key: why for key, why in whys if why}
         if not leads:
@@ -209,7 +208,6 @@ class Applier:
         if leads and self._term == self.election.term:
             return
         self._term = self.election.term if leads else 0
-        self.rivals.own.keep(set())
         if self.statuses is not None:
             self.statuses.forget()
 
@@ -295,10 +293,10 @@ class Applier:
             self._refusals[about] = f"no size is written: {unsaid}"
         if unsaid:
             told = [Written(Outcome.FAILED, unsaid)] * len(lines)
-            self.journal.record(outcomes(lines, told), is_durable=True)
+            self.journal.record(outcomes(lines, told))
             return {c.h: Written(Outcome.FAILED, f"hpabatch: {unsaid}") for c in taken}
         written = self.gate.carry(self._writers, self._write, taken)
-        self.journal.record(outcomes(lines, written), is_durable=True)
+        self.journal.record(outcomes(lines, written))
         # As in the controller, where a scale event has the time of the response.
         times = [result.now_ms + round(1000 * (one.ended_s - self._began_s)) for one in written]
         pairs = list(zip(taken, written, strict=True))
@@ -395,19 +393,16 @@ class Applier:
             return
         fine = np.isin(result.metrics.code, (codes.METRIC_OK, codes.METRIC_NOT_COMPUTED))
         # A lane of which a metric failed has an event.
-        keys, failing = set(), set(result.metrics.lanes()[~fine].tolist())
+        failing = set(result.metrics.lanes()[~fine].tolist())
         for h in ours:
             key, document = _key(result, h), as_stored_status(result.document(h))
-            keys.add(key)
             lane = self.decider.lanes.get(key)
             if lane is None:
                 continue
             if differ(lane.status, document.status):
-                self.rivals.own.add(key, lane.uid, lane.status, document.status)
                 sink.put(key, document)
             if result.decisions.rescaled[h] or result.error[h] or h in failing:
                 sink.tell(document, result.events(h))
-        self.rivals.own.keep(keys)
 
 
 def _key(result: PassResult, h: int) -> LaneKey:

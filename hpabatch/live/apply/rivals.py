@@ -5,14 +5,12 @@ that there is none. Hence a probe: an HPA in hpabatch's own namespace without a 
 controller of HPAs writes its first status within a sync period or two, because it cannot read the
 scale. Labels exclude nothing: the built-in controller serves every HPA of the cluster.
 
-These are signs of a rival: a status on the probe, a status on an HPA that hpabatch did not write.
-Each begins the waiting time anew.
+A status on the probe is the sign of a rival, and begins the waiting time anew.
 """
 
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -23,7 +21,6 @@ from hpabatch.cluster.connection.writes import Json, WriteClient
 from hpabatch.cluster.objects.types import ScaleKey
 from hpabatch.cluster.watch.site import Site
 from hpabatch.live.passes.lanes import Lane, LaneKey
-from hpabatch.model.objects.hpa import HPAStatus
 
 PROBE: Final = "hpabatch-probe"
 _PERIODS: Final = 3
@@ -33,7 +30,6 @@ _COUNTED_PERIODS: Final = 2  # longest time between two readings of the probe th
 _OUTAGE_PERIODS: Final = 4  # after a longer outage the waiting time begins anew
 _TIMEOUT_S: Final = 4.0
 _WRITTEN: Final = ("conditions", "currentReplicas", "desiredReplicas", "lastScaleTime")
-_STATUSES: Final = 8  # own ones of an HPA that a slow watch may still show
 
 
 def silence_s(period_s: float) -> float:
@@ -176,50 +172,6 @@ class Probe:
         }  # fmt: skip
 
 
-Trait = tuple[object, ...]
-
-
-@dataclass(slots=True)
-class OwnStatuses:
-    """Statuses that hpabatch wrote, to recognize those of others."""
-
-    _known: dict[LaneKey, deque[Trait]] = field(default_factory=dict)
-
-    def add(self, key: LaneKey, uid: str, before: HPAStatus, after: HPAStatus) -> None:
-        """Note a status before it is written, and the one that it replaces."""
-        kept = self._known.setdefault(key, deque(maxlen=_STATUSES))
-        for status in (before, after):
-            trait = _trait(uid, status)
-            if trait not in kept:
-                kept.append(trait)
-
-    def others(self, lane: Lane) -> bool:
-        """Return whether an HPA that hpabatch wrote has a status of another now."""
-        kept = self._known.get(lane.key)
-        if kept is None or _trait(lane.uid, lane.status) in kept:
-            return False
-        del self._known[lane.key]  # reported once; the next write replaces that status
-        is_same = any(trait[0] == lane.uid for trait in kept)
-        return is_same and not lane.status.is_unwritten
-
-    def keep(self, keys: set[LaneKey]) -> None:
-        """Forget other HPAs."""
-        for key in self._known.keys() - keys:
-            del self._known[key]
-
-
-def _trait(uid: str, status: HPAStatus) -> Trait:
-    """Return what a server stores as it was written, whatever its version.
-
-    Its times differ between two instances that decide the same.
-    """
-    conditions = tuple(
-        (c.type, c.status, c.reason, c.last_transition_time) for c in status.conditions
-    )
-    sizes = status.current_replicas, status.desired_replicas
-    return uid, *sizes, status.last_scale_time, conditions
-
-
 @dataclass(slots=True)
 class Rivals:
     """Signs of other controllers in a pass. For one thread.
@@ -228,7 +180,6 @@ class Rivals:
         hpas: of the cluster: while they are not known, nothing is written.
         documents: the site, with own documents; None with HPAs of the cluster.
         silence, probe: None with own documents.
-        own: statuses that this process wrote.
         barred: HPAs that are not acted on in this pass, and why.
     """
 
@@ -236,10 +187,9 @@ class Rivals:
     documents: Site | None
     silence: Silence | None
     probe: Probe | None
-    own: OwnStatuses = field(default_factory=OwnStatuses)
     barred: dict[LaneKey, str] = field(default_factory=dict)
 
-    def look(self, lanes: Iterable[Lane], leads: bool, probe: str) -> str:
+    def look(self, lanes: Iterable[Lane], probe: str) -> str:
         """Look for signs; return why nothing may be written, "" if it may.
 
         Args:
@@ -257,9 +207,6 @@ class Rivals:
             key: f"its present state cannot be read, so it is not scaled: {text}"
             for key, text in self.hpas.unreadable().items()
         }
-        for lane in lanes:
-            if leads and self.own.others(lane):
-                self.silence.hear(f"it wrote the status of {lane.key[0]}/{lane.key[1]}")
         return probe or blind or self.silence.refusal
 
 

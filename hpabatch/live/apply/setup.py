@@ -138,7 +138,6 @@ def make_applier(
     version = _status_version(place.discovery)
     identity = f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
     journal = Journal(place.log, {"identity": identity, "cluster": place.cluster})
-    stack.callback(journal.close)
     own_lease = stack.enter_context(WriteClient(place.connect()))
     name = DRY_NAME if options.dry_run else NAME
     candidate = Candidate(place.namespace, identity, options.lease_ms // 1000, name)

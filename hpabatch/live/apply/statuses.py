@@ -11,7 +11,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote
@@ -26,7 +26,7 @@ from hpabatch.model.objects.hpa import HPA, HPAStatus
 
 _CONFLICT: Final = 409
 _MOST_EVENTS: Final = 2000  # that wait; older ones are dropped
-_MOST_KNOWN: Final = 4096  # events that are counted on
+_MOST_KNOWN: Final = 4096  # objects whose events are limited
 _SAME_S: Final = 600.0
 _BURST, _REFILL_PER_S = 25, 1 / 300  # of one object's events, as upstream's
 DRAIN_S: Final = 3.0
@@ -35,15 +35,6 @@ _LEAST_WAIT_S, _MOST_WAIT_S = 0.5, 30.0  # after failures of the server
 
 _Item = tuple[HPA, Event | None]
 """An HPA whose event waits, None: whose status does."""
-
-
-@dataclass(slots=True)
-class _Series:
-    """An event that was written: equal ones raise its count."""
-
-    name: str
-    count: int
-    at: float
 
 
 class HpaStatuses:
@@ -61,7 +52,6 @@ class HpaStatuses:
         self._fence, self._clock = fence, clock
         self._statuses: OrderedDict[LaneKey, HPA] = OrderedDict()  # that wait
         self._events: deque[tuple[HPA, Event]] = deque(maxlen=_MOST_EVENTS)
-        self._series: OrderedDict[tuple[str, ...], _Series] = OrderedDict()
         self._spam: OrderedDict[str, Budget] = OrderedDict()
         self._is_events_turn = False
         self._until = float("inf")
@@ -182,29 +172,10 @@ class HpaStatuses:
         self._client.write("PUT", f"{path}/status", document, TIMEOUT_S)
 
     def _post_event(self, hpa: HPA, event: Event) -> None:
-        if self._fence.refusal(TIMEOUT_S):
-            return
-        if not self._may_tell(hpa.uid):
+        if self._fence.refusal(TIMEOUT_S) or not self._may_tell(hpa.uid):
             return
         root = f"/api/v1/namespaces/{quote(hpa.namespace)}/events"
-        same = (hpa.uid, event.type, event.reason, event.message)
-        now, known = self._clock(), self._series.get(same)
-        stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        if known is not None and now - known.at < _SAME_S:
-            known.count, known.at = known.count + 1, now
-            more = {"count": known.count, "lastTimestamp": stamp}
-            self._series.move_to_end(same)
-            try:
-                self._client.write("PATCH", f"{root}/{known.name}", more, TIMEOUT_S)
-                return
-            except NotFound:
-                pass
-        name = f"{hpa.name}.{time.time_ns():x}"
-        document = _event(hpa, event, name, stamp, self._version)
-        self._client.write("POST", root, document, TIMEOUT_S)
-        self._series[same] = _Series(name, 1, now)
-        if len(self._series) > _MOST_KNOWN:
-            self._series.popitem(last=False)
+        self._client.write("POST", root, _event(hpa, event, self._version), TIMEOUT_S)
 
     def _may_tell(self, uid: str) -> bool:
         """Return whether an object may have another event; known are those that had one last."""
@@ -215,7 +186,8 @@ class HpaStatuses:
         return budget.try_take()
 
 
-def _event(hpa: HPA, event: Event, name: str, stamp: str, version: str) -> Json:
+def _event(hpa: HPA, event: Event, version: str) -> Json:
+    name, stamp = f"{hpa.name}.{time.time_ns():x}", datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "apiVersion": "v1", "kind": "Event",
         "metadata": {"name": name, "namespace": hpa.namespace},

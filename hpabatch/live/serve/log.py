@@ -83,8 +83,7 @@ def show_ms(ms: int) -> str:
 class LineLog:
     """Writes lines at once, as JSON or text for people. Any thread may write.
 
-    A closed pipe raises BrokenPipeError, as with print. On a full disk lines are left out and
-    counted until there is room.
+    A closed pipe raises BrokenPipeError, as with print. On a full disk lines are left out.
     """
 
     def __init__(
@@ -106,7 +105,6 @@ class LineLog:
         self._out, self._cluster, self._as_json, self._clock = out, cluster, as_json, clock
         self._compares = compares
         self._lock = threading.Lock()
-        self._full, self._left_out = "", 0
         self._sizes: dict[str, Size] = {}  # of the last pass, by uid
 
     def close(self) -> None:
@@ -197,21 +195,15 @@ class LineLog:
         return sized, dropped
 
     def _write(self, event: str, ts_ms: int | None, fields: dict[str, _Field], text: str) -> None:
-        line = self._line(event, self._clock() if ts_ms is None else ts_ms, fields, text)
+        ts = show_ms(self._clock() if ts_ms is None else ts_ms)
+        line = f"{ts[:19]}Z {printable_line(text)}"
+        if self._as_json:
+            whole = {"ts": ts, "event": event, "cluster": self._cluster} | fields
+            line = printable_json(json.dumps(whole))
         with self._lock:
-            if self._full and not self._has_room():
-                self._left_out += 1
-                return
             self._try(lambda: self._out.write(f"{line}\n"))
             if event not in _OF_HPAS:  # there may be thousands of those
                 self._try(self._out.flush)
-
-    def _line(self, event: str, ts_ms: int, fields: dict[str, _Field], text: str) -> str:
-        ts = show_ms(ts_ms)
-        if self._as_json:
-            whole = {"ts": ts, "event": event, "cluster": self._cluster} | fields
-            return printable_json(json.dumps(whole))
-        return f"{ts[:19]}Z {printable_line(text)}"
 
     def _try(self, put: Callable[[], object]) -> None:
         """Write or flush; a full disk must not end the loop. The lock is held."""
@@ -219,21 +211,8 @@ class LineLog:
             put()
         except BrokenPipeError:
             raise
-        except OSError as error:
-            self._full = error.strerror or type(error).__name__
-
-    def _has_room(self) -> bool:
-        """Return whether lines can be written again; if so, log how many were left out."""
-        why, self._full = self._full, ""
-        self._try(self._out.flush)
-        if self._full:
-            return False
-        if self._left_out:
-            count, self._left_out = self._left_out, 0
-            text = f"{count} lines were left out of this log: {why}"
-            note = self._line(NOTE, self._clock(), {"text": text}, text)
-            self._try(lambda: self._out.write(f"{note}\n"))
-        return True
+        except OSError:
+            return
 
 
 @dataclass(slots=True)

@@ -68,33 +68,8 @@ def test_tokens_and_passwords(tmp_path: Path) -> None:
         assert asked_as(connected(tmp_path, server.url)).keys() == {"client", "host"}
 
 
-def test_acting_for_another(tmp_path: Path) -> None:
-    user = {"token": SECRET, "as": "someone", "as-groups": ["readers"]}
-    with serving(who) as server:
-        found = asked_as(connected(tmp_path, server.url, user))
-    assert (found["impersonate-user"], found["impersonate-group"]) == ("someone", "readers")
-    assert "no as" in said(tmp_path, {"as-groups": ["readers"]})
-
-
-def test_acting_for_another_with_odd_names(tmp_path: Path) -> None:
-    """Keys are written as client-go writes them; values are what headers can have."""
-    heard: list[str] = []
-
-    def script(got: Got, wire: Wire) -> None:
-        heard.extend(f"{name}: {value}" for name, value in got.headers.items())
-        wire.reply(200, {})
-
-    user = {"as": "someone", "as-user-extra": {"example.com/project%": ["a", "b"]}}
-    with serving(script) as server:
-        asked_as(connected(tmp_path, server.url, user))
-    assert any(
-        one.lower().startswith("impersonate-extra-example.com%2fproject%25: ") for one in heard
-    )
-    for name in ("Zoë", "a\nb"):
-        told = said(tmp_path, {"as": name})
-        assert (
-            f"Impersonate-User: expected printable ASCII, as headers have it, got {name!r}" in told
-        )
+def test_acting_for_another_is_refused(tmp_path: Path) -> None:
+    assert "log in as that one" in said(tmp_path, {"token": SECRET, "as": "someone"})
 
 
 def test_a_token_file_that_is_replaced(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ class Bench:
         )  # fmt: skip
         self.told: list[str] = []
         scales = ScaleWriter(self.client, Apis(), budget, gate)
-        self.decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags(), saved, follows=True)
+        self.decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags(), saved)
         self.applier = Applier(
             self.client, space, scales, gate, None if dry_run else self.sink, self.election,
             journal, Ledger(self.client, space, self.election, lambda: self.skew_s),
@@ -749,22 +749,6 @@ def test_of_two_hpas_on_one_target_one_writes_in_a_pass(tmp_path: Path) -> None:
     bench.shows(4)
     bench.turn()
     assert bench.told == [], "it is no change of another"
-
-
-def test_a_status_that_another_wrote_stops_all_writes(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, own=False)
-    bench.turns(4)
-    assert bench.applier.problems() == {}
-    lane = bench.decider.lanes.get(("shop", "web"))
-    assert lane is not None
-    theirs = HPAStatus(9, 9, None, None, (Condition("AbleToScale", "True", "other"),))
-    lane.item = replace(lane.item, hpa=replace(lane.item.hpa, status=theirs))
-    bench.turn()
-    assert "it wrote the status of shop/web" in bench.applier.problems()["rivals"]
-    # After a term of another leader its statuses are no sign of a rival.
-    bench.clock.sleep(60)
-    bench.turns(3)
-    assert bench.applier.problems() == {}
 
 
 def test_the_probe_of_another_instance_gets_a_status_and_the_own_one_none(tmp_path: Path) -> None:

@@ -41,7 +41,6 @@ def test_options_that_do_not_go_together(options: dict[str, Any], words: str) ->
 def test_options_that_do() -> None:
     LiveRequest(apply=True, take_over=True, dry_run=True).check()
     LiveRequest(apply=True, manifests=("hpas",)).check()
-    LiveRequest(follow=True).check()
 
 
 def _read(folder: Path) -> list[str]:
