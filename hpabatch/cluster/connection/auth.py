@@ -217,17 +217,10 @@ def _check_end(code: int, name: str, said: str) -> None:
     plain = "".join(char if char.isprintable() else " " for char in said)
     quoted = " ".join(plain.split())[-_MOST_TEXT:]
     if code < 0:
-        how = f"was killed by {_signal_name(-code)}"
+        how = f"was killed by signal {-code}"
     else:
         how = f"failed with exit code {code}"
     raise _failed(f"executable {name} {how}{': ' + quoted if quoted else ''}")
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _failed(text: str) -> Unreachable:

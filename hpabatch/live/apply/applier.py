@@ -28,7 +28,6 @@ from hpabatch.live.apply.guards import (
     Hindrance,
     Queue,
     Removals,
-    first_of_each,
     lease_refusal,
     opted_out,
     read_switch,
@@ -270,11 +269,10 @@ class Applier:
         """
         now_ms = result.now_ms + self.ledger.skew_ms
         removals = Removals(self.options, self.ledger.removed(now_ms), present)
-        single, shared = first_of_each(changes, self._target_of)
-        taken, why = self._queue.admit(single, removals)
+        taken, why = self._queue.admit(changes, removals)
         if self._queue.problem:
             self._refusals["scale-downs"] = self._queue.problem
-        written = {h: Written(Outcome.WAITS, text) for h, text in (why | shared).items()}
+        written = {h: Written(Outcome.WAITS, text) for h, text in why.items()}
         if taken:
             written |= self._write_taken(result, taken, now_ms)
         return written, {c.h: c for c in taken if c.part}

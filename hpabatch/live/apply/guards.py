@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 
 from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import WriteClient
-from hpabatch.cluster.objects.types import ScaleKey
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Election
 from hpabatch.live.apply.request import ApplyOptions
@@ -332,21 +331,3 @@ class Queue:
         """Take note that admitted changes were not begun: they have waited, too."""
         for change in changes:
             self._waited[change.key] = self._before.get(change.key, 0) + 1
-
-
-def first_of_each(
-    changes: Iterable[Change], target: Callable[[Change], ScaleKey]
-) -> tuple[list[Change], dict[int, str]]:
-    """Return at most one change of each target, and of the others by lane why they wait.
-
-    Two HPAs on one target would overwrite each other's size within a pass: a conflict is no
-    protection, since the second attempt reads the new size.
-    """
-    found: dict[ScaleKey, Change] = {}
-    waits: dict[int, str] = {}
-    for change in sorted(changes, key=lambda c: c.key):
-        first = found.setdefault(target(change), change)
-        if first is not change:
-            name = "/".join(first.key)
-            waits[change.h] = f"hpabatch: waits: {name} changes the same target in this pass"
-    return list(found.values()), waits

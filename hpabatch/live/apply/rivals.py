@@ -10,6 +10,7 @@ A status on the probe is the sign of a rival, and begins the waiting time anew.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -26,7 +27,6 @@ PROBE: Final = "hpabatch-probe"
 _PERIODS: Final = 3
 _BEYOND_S: Final = 120.0
 _LEAST_PERIOD_S: Final = 15.0  # Kubernetes' default: of a rival whose period is not known
-_COUNTED_PERIODS: Final = 2  # longest time between two readings of the probe that counts
 _OUTAGE_PERIODS: Final = 4  # after a longer outage the waiting time begins anew
 _TIMEOUT_S: Final = 4.0
 _WRITTEN: Final = ("conditions", "currentReplicas", "desiredReplicas", "lastScaleTime")
@@ -43,9 +43,8 @@ def silence_s(period_s: float) -> float:
 class Silence:
     """The time without a sign of another controller, as readings of the probe show it.
 
-    While the API server cannot be reached, no controller can write a status: an outage shows
-    nothing, and after a long one a controller may have been started. A late pass is no outage.
-    For one thread.
+    After an outage of the API server a controller may have been started, and begins within a sync
+    period: a short one hides nothing in so long a time. For one thread.
     """
 
     def __init__(
@@ -60,11 +59,8 @@ class Silence:
             clock: monotonic seconds.
         """
         self._wait_s, self._clock = wait_s, clock
-        self._counted_s = _COUNTED_PERIODS * period_s
         self._outage_s = _OUTAGE_PERIODS * max(period_s, _LEAST_PERIOD_S)
-        self._lasted_s = 0.0
-        self._last_s: float | None = None  # of the last reading without status
-        self._is_outage = False
+        self._began_s = self._last_s = -math.inf  # of readings without status
         self.evidence = ""
 
     def hear(self, evidence: str) -> None:
@@ -75,27 +71,20 @@ class Silence:
     def quiet(self) -> None:
         """Take note that the probe was read and has no status."""
         now = self._clock()
-        gap_s = 0.0 if self._last_s is None else now - self._last_s
-        if not self._is_outage or gap_s <= self._counted_s:
-            self._lasted_s += min(gap_s, self._counted_s)
-        elif gap_s > self._outage_s:
-            self._lasted_s = 0.0
-        self._last_s, self._is_outage = now, False
+        if now - self._last_s > self._outage_s:
+            self._began_s = now
+        self._last_s = now
         if not self.refusal:
             self.evidence = ""  # it is gone: a later silence has nothing to do with it
 
-    def miss(self) -> None:
-        """Take note that the probe could not be read."""
-        self._is_outage = True
-
     def interrupt(self) -> None:
         """Begin anew without evidence: there was no probe."""
-        self._lasted_s, self._last_s = 0.0, None
+        self._began_s = self._last_s = -math.inf
 
     @property
     def refusal(self) -> str:
         """Why nothing may be written yet, "" if it may."""
-        if self._last_s is not None and self._lasted_s >= self._wait_s:
+        if self._last_s - self._began_s >= self._wait_s:
             return ""
         if self.evidence:
             return (
@@ -134,7 +123,6 @@ class Probe:
         try:
             return self._look(leads)
         except ApiError as error:
-            self._silence.miss()
             return f"the probe HPA {'/'.join(self.key)} cannot be read or made: {error.text}"
 
     def _look(self, leads: bool) -> str:

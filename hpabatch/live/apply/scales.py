@@ -4,7 +4,7 @@ As upstream (horizontal.go, reconcileAutoscaler), which reads the scale, decides
 Here a watch has read the object, so the first request is the PUT. A conflict is followed by a
 reading and another attempt, at most five in all. The scale of a kind without a watch is read first.
 A size that is not the one that was decided on stays, whereas upstream overwrites it after a
-conflict.
+conflict: so of two HPAs on one target one is written in a pass, and the other's decision is void.
 """
 
 from __future__ import annotations

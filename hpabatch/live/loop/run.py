@@ -244,7 +244,7 @@ class Loop:
         if self.exporter:
             figures = self.recorder.figures if self.recorder else None
             applied = self.applier.figures if self.applier else None
-            self.exporter.publish(comparison, self.shadow.totals(), figures, applied)
+            self.exporter.publish(comparison, figures, applied)
         if self.health:
             self.health.done()
         if self._said:

@@ -21,7 +21,7 @@ from hpabatch.cluster.watch.watch import WatchState
 from hpabatch.layout import codes
 from hpabatch.live.apply.applier import Figures as Applied
 from hpabatch.live.passes.result import ACTIONS, ERRORS, PassResult, metric_actions, metric_errors
-from hpabatch.live.passes.shadow import DIFFERS, Comparison, Totals
+from hpabatch.live.passes.shadow import DIFFERS, Comparison
 from hpabatch.live.record.recorder import Figures
 from hpabatch.live.serve import metric_names as names
 from hpabatch.live.serve.metric_names import MetricName
@@ -64,6 +64,7 @@ class Exporter(Collector):
         self._computed = _counter(names.COMPUTATIONS)
         self._pass_s = _histogram(names.PASS_DURATION)
         self._phase_s = _histogram(names.PHASE_DURATION)
+        self._passes = 0
         self._newest: list[Metric] = []
         self.registry = CollectorRegistry()
         self.registry.register(self)
@@ -76,12 +77,11 @@ class Exporter(Collector):
     def publish(
         self,
         comparison: Comparison,
-        totals: Totals,
         recorder: Figures | None = None,
         applied: Applied | None = None,
     ) -> None:
         """Count a pass and show it from now on, with recorder's and applier's figures after it."""
-        result = comparison.result
+        result, self._passes = comparison.result, self._passes + 1
         for labels, count in _reconciled(result).items():
             self._reconciled.labels(*labels).inc(count)
         for labels, count in _computed(result, self._profile).items():
@@ -92,8 +92,8 @@ class Exporter(Collector):
         # Scrapes read this list while the next one is built.
         self._newest = [
             *self._counted(),
-            *_of_pass(result, totals),
-            *_shadow(comparison, totals),
+            *_of_pass(result, self._passes),
+            *_shadow(comparison),
             *_recorder(recorder),
             *_applied(applied, self._dry_run),
         ]
@@ -147,26 +147,23 @@ def _computed(result: PassResult, profile: Profile) -> collections.Counter[tuple
     return collections.Counter((ACTIONS[a], ERRORS[e], _TYPES[kind]) for a, e, kind in computed)
 
 
-def _of_pass(result: PassResult, totals: Totals) -> Iterator[Metric]:
+def _of_pass(result: PassResult, passes: int) -> Iterator[Metric]:
     lanes = list(zip(result.namespaces, result.names, strict=True))
     ours = result.ours_desired.tolist()
     # An HPA without a decision has no number.
     decided = [(lanes[h], ours[h]) for h in np.flatnonzero(result.decided).tolist()]
     yield names.HPAS.family([((), len(result) + len(result.problems))])
     yield names.DESIRED.family(decided)
-    yield names.PASSES.family([((), totals.passes)])
+    yield names.PASSES.family([((), passes)])
     yield names.LAST_PASS.family([((), result.now_ms / 1000)])
     yield names.PROBLEMS.family([((), len(result.problems))])
 
 
-def _shadow(comparison: Comparison, totals: Totals) -> Iterator[Metric]:
+def _shadow(comparison: Comparison) -> Iterator[Metric]:
     result, share = comparison.result, comparison.share()
     by = (result.ours_desired - result.theirs_desired).tolist()
     differ = np.flatnonzero(comparison.state == DIFFERS).tolist()
     yield names.SHADOW_HPAS.family([((state,), n) for state, n in comparison.counts().items()])
-    yield names.SHADOW_SECONDS.family([((state,), s) for state, s in totals.seconds.items()])
-    yield names.SHADOW_BEGUN.family([((), totals.begun)])
-    yield names.SHADOW_ENDED.family([((), totals.ended)])
     if share is not None:
         yield names.SHADOW_AGREEMENT.family([((), share)])
     yield names.SHADOW_DIFFERENCE.family(

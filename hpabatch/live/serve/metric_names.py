@@ -99,18 +99,6 @@ SHADOW_AGREEMENT = MetricName(
     (),
     "Share of the HPAs that can be compared about which the last pass agreed; absent without any.",
 )
-SHADOW_SECONDS = MetricName(
-    f"{PREFIX}shadow_hpa_seconds", COUNTER, ("state",), "HPA-seconds spent in each state."
-)
-SHADOW_BEGUN = MetricName(
-    f"{PREFIX}shadow_disagreements_begun", COUNTER, (), "Times that an HPA began to differ."
-)
-SHADOW_ENDED = MetricName(
-    f"{PREFIX}shadow_disagreements_ended",
-    COUNTER,
-    (),
-    "Times that an HPA no longer differed, or was gone while it did.",
-)
 SHADOW_DIFFERENCE = MetricName(
     f"{PREFIX}shadow_difference",
     GAUGE,

@@ -322,7 +322,7 @@ def test_lines_about_what_was_done_are_kept_until_they_can_be_written(
         return write(file, data[:room])
 
     monkeypatch.setattr(os, "write", fills)
-    journal.record([{"event": "done", "id": k} for k in (1, 2, 3)], XX)
+    journal.record([{"event": "done", "id": k} for k in (1, 2, 3)])
     assert "No space left" in journal.problem
     monkeypatch.setattr(os, "write", write)
     assert journal.add([{"event": "will", "id": 4}]) == journal.problem == ""
@@ -387,17 +387,6 @@ def test_the_probe_must_be_silent_for_the_whole_time() -> None:
     assert one.look(10)
     assert one.look(every_s=14.9)
     assert one.look(every_s=0.1) == ""
-
-
-def test_time_in_which_the_probe_cannot_be_read_is_no_silence() -> None:
-    """No controller could reach the API server either."""
-    one = Watcher()
-    assert one.look(2)
-    one.fail()
-    assert "cannot be read or made: gone" in one.look(11)
-    one.fail(False)
-    assert one.look(11) != "", "the outage does not count"
-    assert one.look() == ""
 
 
 def test_after_a_long_outage_the_time_of_silence_begins_anew_and_after_a_short_one_not() -> None:

@@ -120,6 +120,7 @@ def test_a_store_that_fails_for_long_ends_the_recording(
     recorded.start()
     for _ in range(3):
         recorded.one_pass()
+        assert flushed(recorded.recorder, 30)
     recorded.stop()
     history = open_history(tmp_path)
     gaps = history.read("provenance").filter(pl.col("subject") == "passes")

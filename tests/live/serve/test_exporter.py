@@ -45,8 +45,7 @@ class Loop:
     def publish(
         self, result: PassResult, recorder: Figures | None = None, applied: Applied | None = None
     ) -> None:
-        comparison = self.shadow.compare(result)
-        self.exporter.publish(comparison, self.shadow.totals(), recorder, applied)
+        self.exporter.publish(self.shadow.compare(result), recorder, applied)
 
     def samples(self) -> Samples:
         text = generate_latest(self.exporter.registry).decode()
@@ -113,8 +112,6 @@ def test_series_of_deleted_hpas_vanish() -> None:
     assert {dict(labels)["hpa_name"] for _, labels in samples if "hpa_name" in dict(labels)} == {
         "b"
     }
-    assert of(samples, "hpabatch_shadow_disagreements_begun_total") == 1
-    assert of(samples, "hpabatch_shadow_disagreements_ended_total") == 1
     assert of(samples, f"{UPSTREAM}num_horizontal_pod_autoscalers") == 2
     assert of(samples, "hpabatch_undecidable_hpas") == 1
     assert of(samples, "hpabatch_passes_total") == 4
