@@ -117,7 +117,7 @@ def _run(hpas: int, case: Case) -> dict[str, Side]:
         rate = ["--write-rate", "10000"] if case.uncapped else []
         one = Applying(
             folder / "one", ground.writer.folder / "kubeconfig", *acts_on, *rate,
-            "--most-targets", str(hpas), "--most-replicas", "1000000", every=_PERIOD,
+            "--most-replicas", "1000000", every=_PERIOD,
         )  # fmt: skip
         stack.callback(one.kill)
         processes = {"mine": one.process.pid}

@@ -119,7 +119,7 @@ def endless(kind: str) -> Callable[[Got, Wire], None]:
 
     def script(got: Got, wire: Wire) -> None:
         number = next(count)
-        token = {"same": "x", "round": f"{number % 3}"}.get(kind, f"{number}")
+        token = "x" if kind == "same" else f"{number}"
         items = [] if kind == "empty" else [{"metadata": {"name": f"{number}"}}]
         meta = {"resourceVersion": "7", "continue": token}
         wire.reply(200, {"metadata": meta, "items": items})
@@ -130,10 +130,8 @@ def endless(kind: str) -> Callable[[Got, Wire], None]:
 @pytest.mark.parametrize(
     ("kind", "most", "told"),
     [
-        ("same", 2, "expected a list that ends, got a continue token that it gave before"),
-        ("round", 4, "got a continue token that it gave before"),
-        ("empty", 17, "got 17 pages without an object, one after the other"),
-        ("long", 41, "got more than 40 pages"),
+        ("same", 40, "expected a list that ends, got 40 pages and no end"),
+        ("empty", 40, "expected a list that ends, got 40 pages and no end"),
     ],
 )
 def test_a_list_without_an_end_is_an_invalid_response(

@@ -332,7 +332,6 @@ class _WorkloadSpec(msgspec.Struct, gc=False):
 class _WorkloadStatus(msgspec.Struct, gc=False):
     replicas: int | None = None
     selector: msgspec.Raw = msgspec.Raw()
-    targetSelector: Text = None  # noqa: N815
 
 
 class _Object(msgspec.Struct, gc=False):
@@ -401,10 +400,7 @@ def set_text(raw: bytes) -> str:
 
 
 def read_scale(key: ScaleKey, raw: bytes) -> ScaleObject:
-    """Return the scale in a subresource's response, of any API version.
-
-    In extensions/v1beta1 and apps/v1beta1 and v1beta2 the selector's string is `targetSelector`,
-    and a map of labels stands beside it (client-go scale/scheme, Convert_…_ScaleStatus).
+    """Return the scale in a subresource's response, of autoscaling/v1.
 
     Raises:
         BrokenObjectError: it is no Scale.
@@ -413,12 +409,7 @@ def read_scale(key: ScaleKey, raw: bytes) -> ScaleObject:
         found = _OBJECT.decode(raw)
         spec, status = found.spec or _WorkloadSpec(), found.status or _WorkloadStatus()
         written = bytes(status.selector)
-        if status.targetSelector:
-            selector = status.targetSelector
-        elif written[:1] == b"{":
-            selector = set_text(written)
-        else:
-            selector = "" if written in NOTHING else _TEXT.decode(written)
+        selector = "" if written in NOTHING else _TEXT.decode(written)
         return ScaleObject(key, _size(spec.replicas), _size(status.replicas), selector)
     except UNREADABLE as error:
         raise broken(f"scale of {key.kind} {key.namespace}/{key.name}", raw, error) from None

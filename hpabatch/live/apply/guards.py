@@ -282,11 +282,15 @@ class Queue:
         """
         ordered = sorted(changes, key=lambda c: (-self._waited.get(c.key, 0), c.key))
         removals.begin(ordered)
+        limits = self._limits
+        more = f"--most-replicas {limits.most_replicas}: a pass changes no more"
         taken: list[Change] = []
         waits: dict[int, str] = {}
         replicas = held_back = 0
         for change in ordered:
-            left, said = self._left(change, len(taken), replicas, removals)
+            left, said = limits.most_replicas - replicas, more
+            if change.after < change.before:
+                left, said = min((left, said), removals.left(change))
             count = abs(change.after - change.before)
             if left < count:
                 held_back += said.startswith("--most-removed")
@@ -304,18 +308,6 @@ class Queue:
         self._before = self._waited
         self._waited = {c.key: self._waited.get(c.key, 0) + 1 for c in ordered if c.h in waits}
         return taken, waits
-
-    def _left(
-        self, change: Change, targets: int, replicas: int, removals: Removals
-    ) -> tuple[int, str]:
-        """Return how many replicas a change may add or remove, and the limit that says so."""
-        limits = self._limits
-        if targets >= limits.most_targets:
-            made = f"this pass has changed {counted(targets, 'target')}"
-            return 0, f"--most-targets {limits.most_targets}: {made}"
-        said = f"--most-replicas {limits.most_replicas}: a pass changes no more"
-        left = limits.most_replicas - replicas, said
-        return left if change.after > change.before else min(left, removals.left(change))
 
     def _problem(self, held_back: int, removals: Removals) -> str:
         if not held_back:

@@ -44,9 +44,6 @@ class ApplyOptions(Request):
         metavar="FILE",
         unset="in the user's state folder",
     )
-    most_targets: int = option(
-        "number", "Targets whose size a pass changes, at most.", 100, metavar="N", minimum=1
-    )
     most_replicas: int = option(
         "number", "Replicas that a pass adds and removes, at most.", 1000, metavar="N", minimum=1
     )
@@ -69,11 +66,8 @@ class ApplyOptions(Request):
         maximum=100,
     )
     write_rate: int = option(
-        "number", "Requests for sizes a second, at most.", 50, metavar="N", minimum=1, maximum=10000
-    )
-    status_rate: int = option(
         "number",
-        "Requests for statuses and events a second, at most.",
+        "Requests for sizes a second, at most; as many for statuses and events.",
         50,
         metavar="N",
         minimum=1,

@@ -160,7 +160,7 @@ def make_applier(
         rivals.probe = Probe(control, version, place.namespace, rivals.silence)
     statuses: HpaStatuses | None = None
     if not options.dry_run and not is_own:
-        statuses = HpaStatuses(control, version, _budget(options.status_rate), gate)
+        statuses = HpaStatuses(control, version, _budget(options.write_rate), gate)
     applier = Applier(
         client=control, namespace=place.namespace, scales=scales, gate=gate, statuses=statuses,
         election=election, journal=journal,

@@ -27,7 +27,6 @@ from hpabatch.model.objects.hpa import HPA, HPAStatus
 _CONFLICT: Final = 409
 _MOST_EVENTS: Final = 2000  # that wait; older ones are dropped
 _MOST_KNOWN: Final = 4096  # objects whose events are limited
-_SAME_S: Final = 600.0
 _BURST, _REFILL_PER_S = 25, 1 / 300  # of one object's events, as upstream's
 DRAIN_S: Final = 3.0
 _LEAST_WAIT_S, _MOST_WAIT_S = 0.5, 30.0  # after failures of the server
@@ -45,9 +44,8 @@ class HpaStatuses:
         *, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         """Prepare; `start` begins."""
-        self.dropped = 0
-        self._problem, self._wait_s = "", 0.0  # before the next request, after failures
-        self._dropped_at = -_SAME_S
+        self.problem = ""
+        self._wait_s = 0.0  # before the next request, after failures
         self._client, self._version, self._budget = client, version, budget
         self._fence, self._clock = fence, clock
         self._statuses: OrderedDict[LaneKey, HPA] = OrderedDict()  # that wait
@@ -58,16 +56,6 @@ class HpaStatuses:
         self._ready = threading.Condition()
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="statuses", daemon=True)
-
-    @property
-    def problem(self) -> str:
-        """Why writes fail now, or that events were dropped in the last ten minutes."""
-        if self._problem or self._clock() - self._dropped_at >= _SAME_S:
-            return self._problem
-        return (
-            f"{self.dropped} events were dropped: {_MOST_EVENTS} waited; raise --status-rate, or "
-            "look what fails"
-        )
 
     def start(self) -> None:
         """Begin."""
@@ -98,9 +86,6 @@ class HpaStatuses:
     def tell(self, document: HPA, events: Sequence[Event]) -> None:
         """Write events about an HPA; of too many the oldest are dropped."""
         with self._ready:
-            lost = len(self._events) + len(events) - _MOST_EVENTS
-            if lost > 0:
-                self.dropped, self._dropped_at = self.dropped + lost, self._clock()
             self._events.extend((document, event) for event in events)
             self._ready.notify()
 
@@ -120,7 +105,7 @@ class HpaStatuses:
             try:
                 self._write(*item)
             except Exception as error:  # noqa: BLE001 - one invalid response must not end the thread
-                self._problem = f"{type(error).__name__}: {error}"
+                self.problem = f"{type(error).__name__}: {error}"
             with self._ready:
                 wait_s = self._wait_s * random.uniform(0.5, 1)  # noqa: S311
                 self._ready.wait_for(lambda: self._stopped, wait_s)
@@ -151,13 +136,13 @@ class HpaStatuses:
         except ApiError as error:
             if event is None and error.status == _CONFLICT:
                 return  # the next pass writes on what is there then
-            self._problem = error.text
+            self.problem = error.text
             if isinstance(error, Unreachable | Busy):
                 self._wait_s = min(max(2 * self._wait_s, _LEAST_WAIT_S), _MOST_WAIT_S)
             if event is None:
                 self.tell(hpa, [Event(WARNING, "FailedUpdateStatus", error.text)])
             return
-        self._problem, self._wait_s = "", 0.0
+        self.problem, self._wait_s = "", 0.0
 
     def _put_status(self, hpa: HPA) -> None:
         root = f"/apis/autoscaling/{self._version}/namespaces/{quote(hpa.namespace)}"

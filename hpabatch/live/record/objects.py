@@ -363,38 +363,26 @@ Target = tuple[str, str, str]
 
 
 class Scales:
-    """All present scales.
-
-    The table identifies a target by kind and name. Among scales of several groups with the same
-    kind and name (for example of an HPA with a wrong group) the readable one counts.
-    """
+    """All present scales; a target is known by kind and name, whatever its group."""
 
     def __init__(self, rows: Rows, stored: Mapping[Target, Values] | None = None) -> None:
         """Begin with the last rows of the store."""
         self._rows = rows
-        self._groups: dict[Target, dict[str, ScaleObject]] = {}
         self._stored = dict(stored or {})
 
     def put(self, key: ScaleKey, scale: ScaleObject | None, at_ms: int) -> None:
         """Record a scale as it is from `at_ms` on; None: it is no longer there."""
         place = (key.namespace, key.kind, key.name)
-        groups = self._groups.setdefault(place, {})
-        if scale is None:
-            groups.pop(key.group, None)
-        else:
-            groups[key.group] = scale
         if place in self._stored:
             self._rows.remember("scales", place, self._stored.pop(place))
         before = self._rows.last("scales", place)
-        self._rows.put("scales", place, _row_of(groups, before), at_ms)
-        if not groups:  # a scale that comes back is written again
-            del self._groups[place]
+        if scale is None or scale.error:
+            sizes = (0, 0, "") if before is None else before[:3]
+            values: Values = (*sizes, NOT_THERE if scale is None else scale.error)
+        else:
+            values = (
+                replicas(scale.replicas), replicas(scale.status_replicas), scale.selector, None
+            )  # fmt: skip
+        self._rows.put("scales", place, values, at_ms)
+        if scale is None:  # a scale that comes back is written again
             self._rows.forget("scales", place)
-
-
-def _row_of(groups: Mapping[str, ScaleObject], before: Values | None) -> Values:
-    for _, scale in sorted(groups.items()):
-        if not scale.error:
-            return replicas(scale.replicas), replicas(scale.status_replicas), scale.selector, None
-    sizes = (0, 0, "") if before is None else before[:3]
-    return *sizes, groups[min(groups)].error if groups else NOT_THERE

@@ -60,7 +60,6 @@ class Exporter(Collector):
         self._info = hpabatch.__version__, profile.name, cluster
         self._profile, self._dry_run = profile, dry_run
         self._watches, self._requests, self._clock_skew_s = watches, requests, clock_skew_s
-        self._reconciled = _counter(names.RECONCILIATIONS)
         self._computed = _counter(names.COMPUTATIONS)
         self._pass_s = _histogram(names.PASS_DURATION)
         self._phase_s = _histogram(names.PHASE_DURATION)
@@ -82,8 +81,6 @@ class Exporter(Collector):
     ) -> None:
         """Count a pass and show it from now on, with recorder's and applier's figures after it."""
         result, self._passes = comparison.result, self._passes + 1
-        for labels, count in _reconciled(result).items():
-            self._reconciled.labels(*labels).inc(count)
         for labels, count in _computed(result, self._profile).items():
             self._computed.labels(*labels).inc(count)
         self._pass_s.observe(result.duration_s)
@@ -105,7 +102,7 @@ class Exporter(Collector):
         yield from self._cluster()
 
     def _counted(self) -> Iterator[Metric]:
-        for metric in (self._reconciled, self._computed, self._pass_s, self._phase_s):
+        for metric in (self._computed, self._pass_s, self._phase_s):
             for family in metric.collect():
                 family.samples = [s for s in family.samples if not s.name.endswith("_created")]
                 yield family
@@ -132,12 +129,6 @@ def _counter(name: MetricName) -> Counter:
 
 def _histogram(name: MetricName) -> Histogram:
     return Histogram(name.name, name.help, name.labels, registry=None, buckets=_BUCKETS)
-
-
-def _reconciled(result: PassResult) -> collections.Counter[tuple[str, ...]]:
-    actions, errors = result.action[result.decided], result.error[result.decided]
-    pairs = zip(actions.tolist(), errors.tolist(), strict=True)
-    return collections.Counter((ACTIONS[action], ERRORS[error]) for action, error in pairs)
 
 
 def _computed(result: PassResult, profile: Profile) -> collections.Counter[tuple[str, ...]]:

@@ -38,12 +38,6 @@ class MetricName(NamedTuple):
 
 _LABELS = "action is scale_up, scale_down or none, error is none, spec or internal"
 
-RECONCILIATIONS = MetricName(
-    f"{UPSTREAM_PREFIX}reconciliations",
-    COUNTER,
-    ("action", "error"),
-    f"HPAs decided, each once a pass; {_LABELS}, as the controller would have returned it.",
-)
 COMPUTATIONS = MetricName(
     f"{UPSTREAM_PREFIX}metric_computation",
     COUNTER,

@@ -617,14 +617,14 @@ def test_before_it_leads_a_change_may_be_of_the_clusters_own_controller(tmp_path
 
 
 def test_a_limit_makes_a_size_wait_and_says_so(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, limits=ApplyOptions(most_targets=0))
+    bench = Bench(tmp_path, limits=ApplyOptions(most_replicas=0))
     result = bench.turns(2)
     assert bench.size == 2
     assert result.binding(0) == "scale_write"
     ((*size, text),) = bench.sizes()
-    assert (size, text.startswith("waits: --most-targets 0")) == ([2, 4, "waits"], True)
+    assert (size, text.startswith("waits: --most-replicas 0")) == ([2, 4, "waits"], True)
     assert not result.sizes[0].why.endswith("could not be written"), "it was not tried"
-    assert "hpabatch: waits: --most-targets 0" in bench.sink.statuses[-1].conditions[0].message
+    assert "hpabatch: waits: --most-replicas 0" in bench.sink.statuses[-1].conditions[0].message
     assert bench.applier.figures.held == 1
 
 

@@ -112,7 +112,7 @@ def test_queued_statuses_are_not_written_while_writes_are_forbidden() -> None:
 
 
 def test_what_was_not_begun_goes_first_in_the_next_pass() -> None:
-    queue = Queue(ApplyOptions(most_targets=4))
+    queue = Queue(ApplyOptions(most_replicas=4))
     removals = Removals(ApplyOptions(), {}, 0)
     taken, _ = queue.admit(CHANGES, removals)
     queue.put_back(taken[2:])

@@ -121,9 +121,6 @@ def test_a_change_beyond_the_limit_says_so() -> None:
     limit = "--most-replicas 3: a pass changes no more"
     assert part[2:] == (2, 5, f"a part of 2 -> 6: {limit}")
     assert fleet.waits == {1: f"hpabatch: waits: {limit}"}
-    fleet = Fleet(ApplyOptions(most_targets=1), [2, 2])
-    fleet.turn([6, 6])
-    assert fleet.waits == {1: "hpabatch: waits: --most-targets 1: this pass has changed 1 target"}
 
 
 @pytest.mark.parametrize("step_ms", [-3_600_000, 3_600_000])
@@ -143,7 +140,7 @@ def test_steps_of_the_clock_leave_the_ten_minutes_as_long_as_they_are(step_ms: i
 
 
 def test_of_a_fleet_that_reports_zeros_a_quarter_is_removed_in_ten_minutes() -> None:
-    fleet = Fleet(ApplyOptions(most_targets=400, most_replicas=5000), [100] * 100)
+    fleet = Fleet(ApplyOptions(most_replicas=5000), [100] * 100)
     left = []
     for _ in range(3):
         for _ in range(40):
@@ -178,7 +175,7 @@ def test_a_small_fleet_shrinks(sizes: list[int], wanted: list[int], first: list[
 @given(
     st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=6),
     st.builds(
-        ApplyOptions, most_targets=st.integers(1, 4), most_replicas=st.integers(1, 30),
+        ApplyOptions, most_replicas=st.integers(1, 30),
         most_removed=st.integers(10, 100), most_removed_fleet=st.integers(10, 100),
     ),
     st.data(),
@@ -205,7 +202,6 @@ def _check(fleet: Fleet, sizes: list[int]) -> None:
     limits, passes = fleet.limits, sorted({ms for ms, *_ in fleet.made})
     for now in passes:
         made = [change[1:] for change in fleet.made if change[0] == now]
-        assert len(made) <= limits.most_targets
         assert sum(abs(after - before) for _, before, after in made) <= limits.most_replicas
         earlier = [0] * len(sizes)
         for ms, h, before, after in fleet.made:

@@ -24,8 +24,8 @@ from tests.real.applying import hpa_document
         ({"manifests": ("a",)}, "--manifests is of --apply"),
         ({"dry_run": True}, "--dry-run is of --apply: give that too, or leave it out"),
         (
-            {"most_targets": 5, "lease_ms": 30_000, "own_namespace": "ours", "apply_log": "log"},
-            "--own-namespace, --apply-log, --most-targets, --lease are of --apply",
+            {"most_replicas": 5, "lease_ms": 30_000, "own_namespace": "ours", "apply_log": "log"},
+            "--own-namespace, --apply-log, --most-replicas, --lease are of --apply",
         ),
         ({"apply": True, "take_over": True, "lease_ms": 6500}, "--lease: expected whole seconds"),
         ({"apply": True, "take_over": True, "once": True}, "--apply excludes --once and --record"),

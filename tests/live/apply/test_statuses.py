@@ -137,10 +137,7 @@ def test_an_objects_events_stay_limited_however_many_others_have_some() -> None:
         case.sink._may_tell(f"uid-{n}")
         assert not case.sink._may_tell("web")
     case.sink.tell(case.hpa(), asked * 2003)
-    assert case.sink.dropped == 3
-    assert case.sink.problem.startswith("3 events were dropped")
-    case.clock.sleep(600)
-    assert case.sink.problem == ""
+    assert len(case.sink._events) == 2000
 
 
 def test_after_failures_of_the_server_statuses_wait_longer_and_longer(
