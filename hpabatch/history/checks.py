@@ -20,7 +20,7 @@ from hpabatch.layout.records import I64
 
 # What is wanted of a type, and how another one becomes it.
 _WANTED = {
-    INT: ("whole numbers (Int64)", "{}.cast(pl.Int64), after what is no whole number"),
+    INT: ("whole numbers (Int64)", "{}.ceil().cast(pl.Int64), with null for NaN"),
     TEXT: ("text", "{}.cast(pl.String)"),
     BOOL: ("true or false", "{}.cast(pl.Boolean)"),
     TIME: ('Datetime("ms", "UTC")', '{}.dt.replace_time_zone("UTC") or pl.from_epoch'),
