@@ -44,6 +44,7 @@ from hpabatch.report.live import LiveHpa
 _GRACE_PERIODS = 2
 _ONCE_WAITS_S = 60.0
 _END_S = 5.0
+_STATE_MS = 300_000  # an older controller memory is not taken up
 
 
 def run_live(request: LiveRequest, form: str = "table", *, compares: bool = True) -> None:
@@ -78,7 +79,7 @@ class _Run:
         self.cluster = encodable(request.cluster or connection.cluster)
         discovery = Discovery(self.client)
         try:
-            version = discovery.server_version().text
+            version = discovery.server_version()
             discovery.hpa_version()
         except ApiError as error:
             what, there = "does not respond", "is it there, and "
@@ -248,7 +249,7 @@ class _Run:
         if saved is None:
             return None
         age_ms = clock_ms() - saved.saved_ms
-        if not 0 <= age_ms <= self.request.state_max_age_ms:
+        if not 0 <= age_ms <= _STATE_MS:
             self.log.say("note", f"the state in {path} is {age_ms // 1000} s old and not taken up")
             return None
         if recorder is not None and recorder.resumed_ms != saved.saved_ms:

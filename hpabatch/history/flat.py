@@ -66,9 +66,7 @@ class FlatHistory(History):
         self._small: dict[str, bool] = {}
         self._surveys: dict[str, _Survey] = {}
         self._sound: set[Path] = set()
-        # Many files share few schemas: one object each.
         self._opened: dict[Path, tuple[pl.Schema, str]] = {}
-        self._schemas: dict[tuple[tuple[str, pl.DataType], ...], pl.Schema] = {}
 
     def digests(self) -> dict[str, str]:
         """Return a sha256 over the bytes of every table's files.
@@ -310,8 +308,7 @@ class FlatHistory(History):
         """Return columns and schema version of a file, which is inspected once."""
         if file not in self._opened:
             found, metadata = open_file(file, spec)
-            schema = self._schemas.setdefault(tuple(found.items()), found)
-            self._opened[file] = (schema, metadata.get(SCHEMA_KEY, "unknown"))
+            self._opened[file] = (found, metadata.get(SCHEMA_KEY, "unknown"))
         return self._opened[file]
 
     def _warn_of_dropped(self, spec: Table, dropped: int) -> None:

@@ -12,9 +12,8 @@ from urllib.parse import quote
 
 import pytest
 
-from hpabatch.cluster.apis.discovery import Discovery, Resource
+from hpabatch.cluster.apis.discovery import Discovery, Resource, read_scale_from
 from hpabatch.cluster.apis.metrics import Fetcher
-from hpabatch.cluster.apis.scales import read_scale_from
 from hpabatch.cluster.connection.auth import VERSIONS
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.connect import connect

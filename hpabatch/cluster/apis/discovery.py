@@ -15,12 +15,82 @@ from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, NamedTuple, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.errors import ApiError, InvalidResponse, NotFound
-from hpabatch.cluster.objects.objects import UNREADABLE
+from hpabatch.cluster.objects.decoders import REPLICATION_CONTROLLER, read_scale
+from hpabatch.cluster.objects.objects import UNREADABLE, BrokenObjectError
+from hpabatch.cluster.objects.types import ScaleKey, ScaleObject
+from hpabatch.layout import codes
+from hpabatch.model.objects.hpa import CrossVersionObjectReference
+
+_SCALE_BYTES: Final = 4 * 2**20
+_ATTEMPTS: Final = 2
+REFRESH_S: Final = 5.0
+"""Default time limit of all requests for scales of a pass."""
+# The server's name of the resource of a missing object (pkg/registry/apps and core).
+_NOT_FOUND: Final = {
+    ("apps", "Deployment"): "deployments/scale.apps",
+    ("apps", "StatefulSet"): "statefulsets.apps",
+    ("apps", "ReplicaSet"): "replicasets/scale.apps",
+    REPLICATION_CONTROLLER: "replicationcontrollers/scale.autoscaling",
+}
+_SAFE: Final = ":@!$&'()*+,;=~"
+
+
+def target_key(namespace: str, target: CrossVersionObjectReference) -> ScaleKey:
+    """Return the key of a target's scale; the version in its apiVersion does not matter.
+
+    An apiVersion that does not parse (two slashes or more) is kept whole as the group, see
+    `bad_version`.
+    """
+    version = target.api_version
+    slashes = version.count("/")
+    group = version if slashes > 1 else version.partition("/")[0] if slashes else ""
+    return ScaleKey(group, target.kind, namespace, target.name)
+
+
+def bad_version(key: ScaleKey) -> ScaleObject | None:
+    """Return the scale of a target whose apiVersion does not parse, None if it does."""
+    if "/" not in key.group:
+        return None
+    text = f"unexpected GroupVersion string: {key.group}"
+    return ScaleObject(key, error=text, code=codes.SCALE_BAD_VERSION)
+
+
+def missing_scale(key: ScaleKey) -> ScaleObject:
+    """Return the scale of a missing target of a built-in kind."""
+    text = f'{_NOT_FOUND[(key.group, key.kind)]} "{key.name}" not found'
+    return ScaleObject(key, error=text, code=codes.SCALE_GET_FAILED)
+
+
+def scale_path(apis: Discovery, key: ScaleKey) -> str:
+    """Return the path of a target's scale (ApiError: its kind is not served)."""
+    at = apis.scale_resource(key.group, key.kind)
+    root = f"/apis/{at.group}/{at.version}" if at.group else f"/api/{at.version}"
+    namespace, name = quote(key.namespace, _SAFE), quote(key.name, _SAFE)
+    return f"{root}/namespaces/{namespace}/{at.name}/{name}/scale"
+
+
+def read_scale_from(
+    client: ApiClient, apis: Discovery, key: ScaleKey, timeout: float
+) -> ScaleObject:
+    """Request a target's scale; a failure becomes its error."""
+    try:
+        path = scale_path(apis, key)
+    except ApiError as error:
+        return ScaleObject(key, error=error.text, code=codes.SCALE_NO_RESOURCE)
+    try:
+        body = client.get(path, limit_bytes=_SCALE_BYTES, timeout=timeout, attempts=_ATTEMPTS)
+        return read_scale(key, body)
+    except ApiError as error:
+        return ScaleObject(key, error=error.text, code=codes.SCALE_GET_FAILED)
+    except BrokenObjectError as error:
+        return ScaleObject(key, error=client.hide(str(error)), code=codes.SCALE_GET_FAILED)
+
 
 CUSTOM: Final = "custom.metrics.k8s.io"
 EXTERNAL: Final = "external.metrics.k8s.io"
@@ -32,14 +102,6 @@ _TIMEOUT_S: Final = 5.0
 _ATTEMPTS: Final = 2
 
 T = TypeVar("T")
-
-
-class ServerVersion(NamedTuple):
-    """The version that a server reports, e.g. v1.20.2, and the numbers in it (0: unknown)."""
-
-    text: str
-    major: int
-    minor: int
 
 
 class Resource(NamedTuple):
@@ -74,8 +136,6 @@ class _Resources(msgspec.Struct, gc=False):
 
 class _Server(msgspec.Struct, gc=False):
     gitVersion: str | None = None  # noqa: N815
-    major: str | None = None
-    minor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +171,8 @@ class Discovery:
         self._lock = threading.Lock()
         self._kept: dict[str, _Kept] = {}
 
-    def server_version(self) -> ServerVersion:
-        """Return the server's version.
+    def server_version(self) -> str:
+        """Return the version that the server reports, e.g. v1.20.2.
 
         Raises:
             ApiError: there is no response.
@@ -120,9 +180,7 @@ class Discovery:
         found = self._ask("/version", _Server)
         if found is None:
             raise NotFound("the server does not say its version", 404)
-        return ServerVersion(
-            found.gitVersion or "", _number(found.major or ""), _number(found.minor or "")
-        )
+        return found.gitVersion or ""
 
     def versions(self, group: str) -> tuple[str, ...]:
         """Return the versions of a group that are served, the preferred one first; () if none are.
@@ -230,12 +288,6 @@ class Discovery:
 
 def _no_match(kind: str, group: str) -> str:
     return f'no matches for kind "{kind}" in group "{group}"'
-
-
-def _number(text: str) -> int:
-    """Return the number that a string begins with, e.g. of `20+`; 0: none."""
-    digits = text.rstrip("+")
-    return int(digits) if digits.isdecimal() else 0
 
 
 _MOST_S: Final = 2.0

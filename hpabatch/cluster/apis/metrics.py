@@ -17,9 +17,8 @@ from urllib.parse import quote
 import msgspec
 
 from hpabatch.cluster.apis.discovery import Discovery
-from hpabatch.cluster.connection.client import ApiClient
+from hpabatch.cluster.connection.client import ApiClient, RequestPool
 from hpabatch.cluster.connection.errors import ApiError
-from hpabatch.cluster.connection.pool import RequestPool
 from hpabatch.cluster.objects.objects import UNREADABLE, Text, duration_ms, optional_ms
 from hpabatch.cluster.objects.types import (
     WHOLE_CLUSTER,

@@ -86,11 +86,6 @@ def exec_spec(plugin: object, cluster: Mapping[str, Any], where: str) -> ExecSpe
             f"{where}: expected {' or '.join(VERSIONS)} as apiVersion of the user's exec, got "
             f"{version!r}"
         )
-    if plugin.get("interactiveMode") == "Always":
-        raise UsageError(
-            f"{where}: the user's exec needs a terminal (interactiveMode: Always), which is not "
-            "supported: use a kubeconfig with another login"
-        )
     args, env = plugin.get("args") or [], plugin.get("env") or []
     try:
         variables = tuple((one["name"], one["value"]) for one in env)

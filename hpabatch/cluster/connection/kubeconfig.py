@@ -222,7 +222,7 @@ def _target(merged: _Json, context: str, where: str) -> Target:
     user = _entry(merged, "users", str(user_name), where) if user_name else {}
     if not cluster.get("server"):
         raise UsageError(f"{where}: cluster {cluster_name!r} has no server")
-    _check(cluster, user, where)
+    _check(user, where)
     try:
         return Target(
             context,
@@ -245,21 +245,10 @@ def _entry(merged: _Json, name: str, wanted: str, where: str) -> _Json:
     raise UsageError(f"{where}: no {_LISTS[name]} {wanted!r}; there are: {names}")
 
 
-def _check(cluster: _Json, user: _Json, where: str) -> None:
-    if "auth-provider" in user and not ("token" in user or "exec" in user):
-        raise UsageError(
-            f"{where}: the user's auth-provider is of a kind that kubectl dropped in 1.26: let it "
-            "write an exec plugin instead"
-        )
+def _check(user: _Json, where: str) -> None:
     if {"as", "as-uid", "as-groups", "as-user-extra"} & user.keys():
         raise UsageError(
             f"{where}: the user acts for another (as), which is not supported: log in as that one"
-        )
-    trusts = "certificate-authority" in cluster or "certificate-authority-data" in cluster
-    if cluster.get("insecure-skip-tls-verify") and trusts:
-        raise UsageError(
-            f"{where}: the cluster has a certificate authority and insecure-skip-tls-verify: keep "
-            "one of them"
         )
     for kind in ("client-certificate", "client-key"):
         other = "client-key" if kind == "client-certificate" else "client-certificate"

@@ -12,16 +12,15 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from hpabatch.cluster.apis.discovery import Discovery
-from hpabatch.cluster.apis.scales import (
+from hpabatch.cluster.apis.discovery import (
     REFRESH_S,
+    Discovery,
     bad_version,
     missing_scale,
     read_scale_from,
     target_key,
 )
-from hpabatch.cluster.connection.client import ApiClient
-from hpabatch.cluster.connection.pool import RequestPool
+from hpabatch.cluster.connection.client import ApiClient, RequestPool
 from hpabatch.cluster.objects.decoders import BUILT_IN
 from hpabatch.cluster.objects.types import (
     Change,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from typing import Final
 
-from hpabatch.cluster.apis.discovery import ClockSkew, Discovery
+from hpabatch.cluster.apis.discovery import ClockSkew, Discovery, target_key
 from hpabatch.cluster.apis.metrics import Fetcher
-from hpabatch.cluster.apis.scales import target_key
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.objects.decoders import BUILT_IN, HpaDecoder, PodDecoder, WorkloadDecoder
 from hpabatch.cluster.objects.objects import Decoder

@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from hpabatch.cluster.apis.scales import target_key
+from hpabatch.cluster.apis.discovery import target_key
 from hpabatch.cluster.connection.writes import WriteClient
 from hpabatch.cluster.objects.types import ScaleKey
 from hpabatch.layout import codes

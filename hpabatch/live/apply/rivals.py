@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from hpabatch.cluster.apis.scales import target_key
+from hpabatch.cluster.apis.discovery import target_key
 from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import Json, WriteClient
 from hpabatch.cluster.objects.types import ScaleKey

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol
 
-from hpabatch.cluster.apis.discovery import Discovery
-from hpabatch.cluster.apis.scales import scale_path
+from hpabatch.cluster.apis.discovery import Discovery, scale_path
 from hpabatch.cluster.connection.errors import ApiError, Busy, Withheld
 from hpabatch.cluster.connection.writes import Budget, Json, WriteClient, is_uncertain
 from hpabatch.cluster.objects.types import ScaleKey, ScaleObject

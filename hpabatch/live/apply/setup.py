@@ -11,8 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from hpabatch.cluster.apis.discovery import Discovery
-from hpabatch.cluster.apis.scales import target_key
+from hpabatch.cluster.apis.discovery import Discovery, target_key
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.connect import Connection
 from hpabatch.cluster.connection.errors import ApiError, NotFound
@@ -127,14 +126,8 @@ def make_applier(
         silence: None: of production; tests may give a shorter one.
 
     Raises:
-        UsageError: the server lacks what is needed, or refuses the lease or the switch; the folder
-            of --apply-log does not exist.
+        UsageError: the server lacks what is needed, or refuses the lease or the switch.
     """
-    if options.apply_log is not None and not place.log.absolute().parent.is_dir():
-        raise UsageError(
-            f"--apply-log {place.log}: expected a file in a folder that exists, got "
-            f"{place.log.absolute().parent}; make that folder, or correct the path"
-        )
     version = _status_version(place.discovery)
     identity = f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
     journal = Journal(place.log, {"identity": identity, "cluster": place.cluster})

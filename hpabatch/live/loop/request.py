@@ -99,12 +99,6 @@ class LiveRequest(WatchRequest, ApplyOptions):
         unset="in the user's state folder",
     )
     stateless: bool = option("flag", "Forget the controller memory at every start.", False)
-    state_max_age_ms: int = option(
-        "duration",
-        "Age from which on a kept controller memory is not taken up.",
-        300_000,
-        metavar="TIME",
-    )
 
     def check(self) -> None:
         """Refuse options that exclude each other (UsageError)."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hpabatch.cluster.apis.scales import REFRESH_S
+from hpabatch.cluster.apis.discovery import REFRESH_S
 from hpabatch.cluster.objects.types import Change, Kind, MetricKey, Response, Responses, response_to
 from hpabatch.cluster.watch.site import Site
 from hpabatch.errors import HpabatchError

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from hpabatch.cluster.apis.scales import target_key
+from hpabatch.cluster.apis.discovery import target_key
 from hpabatch.cluster.objects.types import (
     Change,
     HpaObject,

@@ -9,8 +9,8 @@ import pytest
 
 from hpabatch.cluster.apis.discovery import Resource
 from hpabatch.cluster.apis.metrics import Fetcher
+from hpabatch.cluster.connection.client import DEADLINE_ERROR
 from hpabatch.cluster.connection.errors import ApiError, Refused
-from hpabatch.cluster.connection.pool import DEADLINE_ERROR
 from hpabatch.cluster.objects.types import (
     ExternalMetricKey,
     MetricKey,

@@ -164,9 +164,6 @@ def test_no_file(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_honoured_is_refused(tmp_path: Path) -> None:
-    assert "auth-provider" in said(tmp_path, {"auth-provider": {"name": "gcp"}})
-    trusts = {"certificate-authority-data": "eA==", "insecure-skip-tls-verify": True}
-    assert "keep one" in said(tmp_path, cluster=trusts)
     assert "no client-key" in said(tmp_path, {"client-certificate": "x"})
     assert "no client-certificate" in said(tmp_path, {"client-key-data": "eA=="})
     assert "at `$.tls-server-name`" in said(tmp_path, cluster={"tls-server-name": 5})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from hpabatch.cluster.connection.pool import DEADLINE_ERROR, RequestPool
+from hpabatch.cluster.connection.client import DEADLINE_ERROR, RequestPool
 
 
 def _late(result: object) -> bool:
