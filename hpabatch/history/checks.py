@@ -18,6 +18,14 @@ from hpabatch.errors import HistoryError
 from hpabatch.history.columns import BOOL, INT, TEXT, TIME, Column, Table
 from hpabatch.layout.records import I64
 
+BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, its type's name without one."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
 # What is wanted of a type, and how another one becomes it.
 _WANTED = {
     INT: ("whole numbers (Int64)", "{}.ceil().cast(pl.Int64), with null for NaN"),

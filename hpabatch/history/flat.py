@@ -30,7 +30,6 @@ from hpabatch.history.store.writer import place_columns, split_places
 KEEP_BYTES = 1 << 29
 _CELL_BYTES = 16
 _PIECE_ROWS = 1 << 20
-_FILES = 256
 _PLACE = ["cluster", "namespace", "place"]
 
 Span = tuple[int, int]
@@ -143,15 +142,7 @@ class FlatHistory(History):
     def _table(self, spec: Table, wanted: Sequence[str]) -> pl.DataFrame:
         # The key is always read: order and duplicates depend on it.
         needed = [name for name in spec.names if name in wanted or name in spec.key]
-        files = self.files[spec.name]
-        # A frame costs some 10 kB, however few its rows: those of 10^5 files are merged at once.
-        parts = [
-            pl.concat(
-                [self._file(spec, file, needed) for file in files[start : start + _FILES]],
-                rechunk=len(files) > _FILES,
-            )
-            for start in range(0, len(files), _FILES)
-        ]
+        parts = [self._file(spec, file, needed) for file in self.files[spec.name]]
         frame, dropped = order_rows(pl.concat(parts), spec)
         self._warn_of_dropped(spec, dropped)
         return frame
@@ -272,9 +263,6 @@ class FlatHistory(History):
                     strictly_increasing(rows, spec.key) for rows in (bounds, piece)
                 )
                 last = piece.select(spec.key).tail(1)
-                if len(sizes) > _FILES:  # (see `_table`)
-                    sizes, spans = [_summed(sizes)], [_joined(spans)]
-                    held = [pl.concat(held, rechunk=True)]
             self._surveys[spec.name] = _Survey(
                 _summed(sizes), _joined(spans), pl.concat(held), is_ordered
             )

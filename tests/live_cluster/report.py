@@ -61,11 +61,6 @@ def counts(verdict: Verdict) -> Iterator[str]:
         f"{sum(one.decisions for one in replayed)} decisions of {len(verdict.rows)} HPAs: "
         f"{len(found)} differences, {unexplained} of them unexplained"
     )
-    reasons = [text for one in replayed for text in one.reasons_differ]
-    compared = sum(one.reasons for one in replayed)
-    if compared:
-        yield f"{compared} reasons of conditions: {len(reasons)} differ (reported only)"
-        yield from (f"    {text}" for text in reasons[:MOST])
 
 
 def failures(verdict: Verdict) -> Iterator[str]:

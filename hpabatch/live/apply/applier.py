@@ -25,7 +25,6 @@ from hpabatch.layout import codes
 from hpabatch.live.apply.guards import (
     Change,
     Gate,
-    Hindrance,
     Queue,
     Removals,
     lease_refusal,
@@ -54,6 +53,8 @@ from hpabatch.live.passes.result import (
 from hpabatch.model.printable import counted
 
 _WORKERS: Final = 8
+_HUNG_PERIODS: Final = 6
+_LEAST_HUNG_S: Final = 90.0
 _OUTCOMES: Final = {
     Outcome.FAILED: SIZE_FAILED,
     Outcome.WAITS: SIZE_WAITS,
@@ -103,13 +104,12 @@ class Applier:
     _may: bool = False
     _why: str | None = None
     _leader: str = ""
-    _began_s: float = 0.0
+    _began_s: float | None = None
     _term: int = 0
     _unread: str = ""  # why the last attempt to recall failed
     _ahead: Future[tuple[str, str]] | None = None
     _left_alone: dict[LaneKey, str] = field(default_factory=dict)  # HPAs of this pass, and why
     _count: int = 0  # of lines about sizes: their ids
-    _hindrance: Hindrance = field(init=False)
     _origins: Origins = field(init=False)
     _queue: Queue = field(init=False)
     _reader: ThreadPoolExecutor = field(init=False)
@@ -117,7 +117,6 @@ class Applier:
 
     def __post_init__(self) -> None:
         self._queue = Queue(self.options)
-        self._hindrance = Hindrance(self.journal, self.gate.period_s)
         self.election.hindrance = self._hindrance
         self.decider.lanes.attributed = not self.options.dry_run
         self.decider.owns = self.rivals.documents is not None
@@ -154,6 +153,19 @@ class Applier:
             found["lease"] = self.election.problem
         return found | {f"{n}/{name}": text for (n, name), text in self.rivals.barred.items()}
 
+    def _hindrance(self) -> str:
+        """Return why this process leaves the lease to others, "" if it does not.
+
+        The loop hangs, or the log cannot be written. Another controller is no reason: another
+        instance, which has not seen it, would write. The lease's thread asks.
+        """
+        if self._began_s is None:
+            return "no pass was made yet"
+        since_s = time.monotonic() - self._began_s
+        if since_s > max(_HUNG_PERIODS * self.gate.period_s, _LEAST_HUNG_S):
+            return f"the last pass began {since_s:.0f} s ago"
+        return self.journal.problem
+
     # ---- before the decision
 
     def read_ahead(self) -> None:
@@ -189,7 +201,9 @@ class Applier:
         self._left_alone = {key: why for key, why in whys if why}
         if not leads:
             refusals["lease"] = lease_refusal(self.election)
-        refusals["log"] = self._hindrance.begin()
+        if self.journal.problem:
+            self.journal.add([{"event": "note", "text": "the log can be written again"}])
+        refusals["log"] = self.journal.problem
         if not self.decider.has_passed:
             refusals["start"] = "the first pass writes nothing"
         self._refusals = {about: text for about, text in refusals.items() if text}
@@ -296,7 +310,8 @@ class Applier:
         written = self.gate.carry(self._writers, self._write, taken)
         self.journal.record(outcomes(lines, written))
         # As in the controller, where a scale event has the time of the response.
-        times = [result.now_ms + round(1000 * (one.ended_s - self._began_s)) for one in written]
+        began_s = self._began_s or 0.0
+        times = [result.now_ms + round(1000 * (one.ended_s - began_s)) for one in written]
         pairs = list(zip(taken, written, strict=True))
         self._queue.put_back(c for c, one in pairs if one.outcome is Outcome.WAITS)
         for (change, one), at_ms in zip(pairs, times, strict=True):

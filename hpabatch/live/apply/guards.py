@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 
 from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import WriteClient
-from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Election
 from hpabatch.live.apply.request import ApplyOptions
 from hpabatch.live.apply.scales import Fence, Outcome, Written
@@ -30,8 +29,6 @@ _NO_MORE: Final = "no more replicas are removed within ten minutes"
 _MOST_S: Final = 20.0
 """With the requests that go on then, statuses and lease, a stop ends within a pod's 60 s."""
 _LOOK_S: Final = 3.0
-_HUNG_PERIODS: Final = 6
-_LEAST_HUNG_S: Final = 90.0
 
 
 def read_switch(client: WriteClient, namespace: str) -> str:
@@ -173,44 +170,6 @@ class Gate:
         if why:
             return Written(Outcome.WAITS, f"hpabatch: waits: {why}")
         return write(change)
-
-
-class Hindrance:
-    """Reasons to leave the lease to others.
-
-    There are two: the loop hangs, or the log cannot be written.
-
-    Another controller is no reason: another instance, which has not seen it, would write. The
-    loop's thread notes the reasons, the lease's thread reads them.
-    """
-
-    def __init__(
-        self, journal: Journal, period_s: float, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """Begin without a pass.
-
-        Args:
-            clock: monotonic seconds.
-        """
-        self._journal, self._clock = journal, clock
-        self._hung_s = max(_HUNG_PERIODS * period_s, _LEAST_HUNG_S)
-        self._began_s: float | None = None
-
-    def begin(self) -> str:
-        """Begin a pass; return why the log forbids writes, "" if it does not."""
-        if self._journal.problem:
-            self._journal.add([{"event": "note", "text": "the log can be written again"}])
-        self._began_s = self._clock()
-        return self._journal.problem
-
-    def __call__(self) -> str:
-        """Return why this process could not write now, "" if it could."""
-        if self._began_s is None:
-            return "no pass was made yet"
-        since_s = self._clock() - self._began_s
-        if since_s > self._hung_s:
-            return f"the last pass began {since_s:.0f} s ago"
-        return self._journal.problem
 
 
 class Removals:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -87,8 +86,7 @@ class ApplyOptions(Request):
         if not self.apply:
             given = self._given()
             if given:
-                which = f"{', '.join(given)} {'is' if len(given) == 1 else 'are'} of --apply"
-                raise UsageError(f"{which}: give that too, or leave {_them(given)} out")
+                raise UsageError(f"{', '.join(given)}: give --apply, too, or leave that out")
             return
         if bool(self.manifests) == self.take_over:
             raise UsageError(
@@ -108,7 +106,3 @@ class ApplyOptions(Request):
             for one in fields(ApplyOptions)
             if one.name != "apply" and getattr(self, one.name) != one.default
         ]
-
-
-def _them(names: Sequence[str]) -> str:
-    return "it" if len(names) == 1 else "them"

@@ -177,8 +177,6 @@ def _recorder(figures: Figures | None) -> Iterator[Metric]:
     if figures is None:
         return
     yield names.RECORDER_ROWS.family([((), figures.rows_written)])
-    yield names.RECORDER_PARTS.family([((), figures.parts_written)])
     yield names.RECORDER_LOST.family([((), figures.rows_refused)])
-    yield names.RECORDER_WAITING.family([((), figures.rows_waiting)])
     yield names.RECORDER_WAITING_BYTES.family([((), figures.bytes_waiting)])
     yield names.RECORDER_FAILING.family([((), int(bool(figures.trouble)))])

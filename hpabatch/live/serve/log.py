@@ -46,9 +46,7 @@ from hpabatch.live.passes.result import (
     NO_STATUS,
     SIZE_ACCEPTED,
     SIZE_FAILED,
-    SIZE_HELD,
     SIZE_VOID,
-    SIZE_WAITS,
     SIZE_WRITTEN,
     PassResult,
     Size,
@@ -67,7 +65,6 @@ FINE: Final = "fine"
 NOTE: Final = "note"
 
 _OF_HPAS: Final = (DECISION, SIZE, FAILS, WORKS, DIFFERS, AGREES)
-_WANTED: Final = (SIZE_HELD, SIZE_WAITS, SIZE_ACCEPTED)
 _MOST_LINES: Final = 50
 _MOST_TEXTS: Final = 10
 """The most messages per problem that are kept to avoid repetition."""
@@ -155,12 +152,11 @@ class LineLog:
         result, fresh = comparison.result, set(comparison.fresh.tolist())
         moved = comparison.moved[result.decided[comparison.moved]].tolist()
         failing, working = comparison.failing.tolist(), comparison.working.tolist()
-        sized, dropped = self._sized(result)
+        sized = self._sized(result)
         if not self._as_json:
             # The line of a size, or of a failure, has the reason, too.
             other = {*failing, *result.sizes}
             moved = [h for h in moved if h not in other and (h not in fresh or result.action[h])]
-            moved += [h for h in dropped if h not in {*other, *moved}]
             failing = [h for h in failing if h not in result.sizes]
             working = [h for h in working if h not in result.sizes]
         same = comparison.state[comparison.ended] == SAME
@@ -173,26 +169,16 @@ class LineLog:
             found += [(h, AGREES) for h in comparison.ended[same].tolist()]
         return sorted(found, key=lambda line: line[0])
 
-    def _sized(self, result: PassResult) -> tuple[list[int], list[int]]:
-        """Return the lanes whose size has another outcome now, and those of dropped sizes.
+    def _sized(self, result: PassResult) -> list[int]:
+        """Return the lanes whose size has another outcome now.
 
-        A dropped size is wanted no more, and was not written. Reasons that change are no lines: the
-        log of writes has them.
+        Reasons that change are no lines.
         """
         before, self._sizes = self._sizes, {result.uids[h]: s for h, s in result.sizes.items()}
-        sized = [
+        return [
             h for h, size in result.sizes.items()
             if size.outcome == SIZE_WRITTEN or not size.is_same(before.get(result.uids[h]))
         ]  # fmt: skip
-        dropped = []
-        if before.keys() - self._sizes.keys():
-            for h, uid in enumerate(result.uids):
-                old = None if h in result.sizes else before.get(uid)
-                if old is None or old.outcome not in _WANTED or not result.decided[h]:
-                    continue
-                if result.ours_desired[h] != old.after:
-                    dropped.append(h)
-        return sized, dropped
 
     def _write(self, event: str, ts_ms: int | None, fields: dict[str, _Field], text: str) -> None:
         ts = show_ms(self._clock() if ts_ms is None else ts_ms)

@@ -110,17 +110,11 @@ WATCH_ERRORS = MetricName(
     f"{PREFIX}watch_errors", COUNTER, ("watch",), "Failed lists and watches, and broken objects."
 )
 RECORDER_ROWS = MetricName(f"{PREFIX}recorder_rows", COUNTER, (), "Rows written to the store.")
-RECORDER_PARTS = MetricName(
-    f"{PREFIX}recorder_parts", COUNTER, (), "Segments that have become parts of the store."
-)
 RECORDER_LOST = MetricName(
     f"{PREFIX}recorder_lost_rows",
     COUNTER,
     (),
     "Rows that were never written, because the store refused them.",
-)
-RECORDER_WAITING = MetricName(
-    f"{PREFIX}recorder_waiting_rows", GAUGE, (), "Rows of the open segment: a kill loses them."
 )
 RECORDER_WAITING_BYTES = MetricName(
     f"{PREFIX}recorder_waiting_bytes", GAUGE, (), "Memory of what is not in the store yet."

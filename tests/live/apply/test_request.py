@@ -20,12 +20,12 @@ from tests.real.applying import hpa_document
     [
         ({"apply": True}, "--apply needs either --manifests"),
         ({"apply": True, "manifests": ("a",), "take_over": True}, "--apply needs either"),
-        ({"take_over": True}, "--take-over is of --apply"),
-        ({"manifests": ("a",)}, "--manifests is of --apply"),
-        ({"dry_run": True}, "--dry-run is of --apply: give that too, or leave it out"),
+        ({"take_over": True}, "--take-over: give --apply, too"),
+        ({"manifests": ("a",)}, "--manifests: give --apply, too"),
+        ({"dry_run": True}, "--dry-run: give --apply, too"),
         (
             {"most_replicas": 5, "lease_ms": 30_000, "own_namespace": "ours", "apply_log": "log"},
-            "--own-namespace, --apply-log, --most-replicas, --lease are of --apply",
+            "--own-namespace, --apply-log, --most-replicas, --lease: give --apply, too",
         ),
         ({"apply": True, "take_over": True, "lease_ms": 6500}, "--lease: expected whole seconds"),
         ({"apply": True, "take_over": True, "once": True}, "--apply excludes --once and --record"),
