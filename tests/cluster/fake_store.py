@@ -35,7 +35,7 @@ class NameDecoder:
             *key, meta["uid"], labels, None, 0, None, None, None, "Running", None, None,
             PodTemplate(),
         )  # fmt: skip
-        return Decoded(key, meta["uid"], meta["resourceVersion"], thing)
+        return Decoded(key, thing)
 
 
 class Store:

@@ -126,7 +126,7 @@ class PodDecoder:
             thing = self._pod(meta, pod.spec or _Spec(), pod.status or _Status())
         except UNREADABLE as error:
             raise broken("pod", raw, error) from None
-        return Decoded((thing.namespace, thing.name), thing.uid, meta.resourceVersion or "", thing)
+        return Decoded((thing.namespace, thing.name), thing)
 
     def _pod(self, meta: Meta, spec: _Spec, status: _Status) -> PodObject:
         namespace, name = key_of(meta)
@@ -273,7 +273,7 @@ class HpaDecoder:
             thing = self._hpa(key, wire, meta)
         except UNREADABLE as error:
             raise broken("horizontalpodautoscaler", raw, error) from None
-        return Decoded(key, meta.uid or "", meta.resourceVersion or "", thing)
+        return Decoded(key, thing)
 
     def _hpa(self, key: PodKey, wire: _Hpa, meta: Meta) -> HpaObject:
         version = wire.apiVersion or self._version
@@ -379,7 +379,7 @@ class WorkloadDecoder:
             raise broken(self._object_kind, raw, error) from None
         except ValueError as error:
             thing = ScaleObject(key, error=str(error), code=codes.SCALE_GET_FAILED)
-        return Decoded(key, meta.uid or "", meta.resourceVersion or "", thing)
+        return Decoded(key, thing)
 
 
 def selector_text(raw: bytes) -> str:

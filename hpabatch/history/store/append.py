@@ -111,9 +111,7 @@ class StoreWriter:
                 raise UsageError(
                     f"{self.storage.url(entry_name(number))} exists but is not listed; try again"
                 )
-            # A process that slept for a day may have taken a number that was deleted: its part is
-            # not in the state then, and it tries again.
-            if is_made and (self.snapshot.checkpoint <= number or not entry.part):
+            if is_made:
                 return
 
 

@@ -275,14 +275,10 @@ def _remove(storage: Storage, grace_s: float) -> int:
     return len(found)
 
 
-def is_data(name: str) -> bool:
-    """Whether a name has the form of a store's data files."""
-    return "/" in name and name.split("/")[0] in TABLES
-
-
 def is_ours(name: str) -> bool:
     """Whether a name has the form of a store's files: other files are never removed."""
-    return is_data(name) or name.startswith(f"{WORK}/")
+    folder, _, rest = name.partition("/")
+    return bool(rest) and (folder in TABLES or folder == WORK)
 
 
 @dataclass(frozen=True, slots=True)

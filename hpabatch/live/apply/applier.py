@@ -398,7 +398,7 @@ class Applier:
         figures.void += counts[Outcome.MOVED]
         said = "".join(f", {count} {outcome}" for outcome, count in counts.items())
         text = f"{counted(hpas, 'HPA')} decided, {counted(changes, 'size')} to change{said}"
-        self.journal.note([{"event": "pass", "leader": self._leader, "text": text}])
+        self.journal.add([{"event": "pass", "leader": self._leader, "text": text}])
 
     def _write_statuses(self, result: PassResult, ours: Sequence[int]) -> None:
         sink = self.statuses

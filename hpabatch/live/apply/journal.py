@@ -75,11 +75,7 @@ class Journal:
 
         `problem` has the same words until the next line is written.
         """
-        return self._append(self._encoded(lines), is_durable=True)
-
-    def note(self, lines: Iterable[Fields]) -> None:
-        """Append lines without waiting for the disk."""
-        self._append(self._encoded(lines), is_durable=False)
+        return self._append(self._encoded(lines))
 
     def record(self, lines: Iterable[Fields]) -> None:
         """Append lines about what was done. While they cannot be written they are kept.
@@ -88,7 +84,7 @@ class Journal:
         """
         with self._lock:
             self._owed += self._encoded(lines)
-        self._append([], is_durable=True)
+        self._append([])
 
     def _encoded(self, lines: Iterable[Fields]) -> list[bytes]:
         ts = _show_ms(self._clock())
@@ -97,7 +93,7 @@ class Journal:
             for line in lines
         ]
 
-    def _append(self, lines: Sequence[bytes], is_durable: bool) -> str:
+    def _append(self, lines: Sequence[bytes]) -> str:
         with self._lock:
             if not lines and not self._owed:
                 return ""
@@ -107,8 +103,7 @@ class Journal:
                         _write(file, self._owed[0])
                         self._owed.popleft()
                     _write(file, b"".join(lines))
-                    if is_durable:
-                        os.fsync(file)
+                    os.fsync(file)
             except OSError as error:
                 self.problem = f"{self._path} cannot be written: {error.strerror or error}"
             else:

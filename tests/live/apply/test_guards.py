@@ -240,7 +240,7 @@ def test_a_log_that_was_moved_is_begun_anew_and_half_a_line_spoils_no_other(tmp_
     path = tmp_path / "log.jsonl"
     path.write_text('{"event": "wi')
     journal = Journal(path, {})
-    journal.note([{"event": "start"}])
+    journal.add([{"event": "start"}])
     assert path.read_text().splitlines()[0] == '{"event": "wi'
     assert json.loads(path.read_text().splitlines()[1])["event"] == "start"
     path.rename(tmp_path / "log.1")
