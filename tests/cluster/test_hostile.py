@@ -144,7 +144,10 @@ def test_a_list_without_an_end_is_an_invalid_response(
         assert len(server.got) == most
 
 
-def test_a_list_without_an_end_is_not_asked_for_at_once_again(tmp_path: Path) -> None:
+def test_a_list_without_an_end_is_not_asked_for_at_once_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "_MOST_PAGES", 17)
     patient = WatchLimits(first_wait_s=3600, longest_wait_s=3600)
     with watched(tmp_path, endless("same"), limits=patient) as run:
         text = "/api/v1/pods: expected a list that ends, got a continue token"

@@ -30,7 +30,6 @@ from tests.real.applying import hpa_document
         ({"apply": True, "take_over": True, "lease_ms": 6500}, "--lease: expected whole seconds"),
         ({"apply": True, "take_over": True, "once": True}, "--apply excludes --once and --record"),
         ({"apply": True, "take_over": True, "record": "h"}, "--apply excludes --once and --record"),
-        ({"follow": True, "record": "h"}, "--follow excludes --record"),
     ],
 )
 def test_options_that_do_not_go_together(options: dict[str, Any], words: str) -> None:
