@@ -143,9 +143,6 @@ def test_files_are_merged_and_the_first_counts(tmp_path: Path) -> None:
          " clusters: [{name: c, cluster: {server: 'https://x'}}],"
          " users: [{name: u, user: {token: [1]}}]}", "cannot be used"),
         ("{current-context: x, contexts: 5}", "expected a list of contexts"),
-        ("{current-context: x, contexts: [{name: x, context: {cluster: c, user: u}}],"
-         " clusters: [{name: c, cluster: {server: 'https://x'}}],"
-         " users: [{name: u, user: {as: x, as-user-extra: 5}}]}", "a list or a mapping is missing"),
     ],
 )  # fmt: skip
 def test_broken_files(tmp_path: Path, text: str, told: str) -> None:
