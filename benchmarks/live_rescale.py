@@ -6,7 +6,7 @@ Half of the Deployments are targets of HPAs of the cluster, which upstream's con
 serves; the other half of equal documents, which `hpabatch live --apply --manifests` serves. All
 have the same External metric, and no pods. It changes once, and every size with it; both work on
 one API server at the same time. First with the rate limits of both, then without any. Of documents
-hpabatch writes one report, where the controller writes a status and an event of each HPA: a third
+hpabatch writes none, where the controller writes a status and an event of each HPA: a third
 run without the controller has `--take-over`, which writes them too.
 
 It takes about twenty minutes, prints the figures, and writes the part `rescale` of
@@ -96,7 +96,7 @@ def _cells(run: Mapping[str, Side], hpas: int) -> str:
 def _cell(side: Side | None, hpas: int) -> str:
     if side is None:
         return "off"
-    status = "one report" if side.status_s is None else f"{hpas:,} statuses {side.status_s:.1f}"
+    status = "no status" if side.status_s is None else f"{hpas:,} statuses {side.status_s:.1f}"
     return f"{side.first_s:.1f} to {side.last_s:.1f}, {status} ({side.cpu_s:.1f})"
 
 
@@ -117,7 +117,7 @@ def _run(hpas: int, case: Case) -> dict[str, Side]:
         rate = ["--write-rate", "10000"] if case.uncapped else []
         one = Applying(
             folder / "one", ground.writer.folder / "kubeconfig", *acts_on, *rate,
-            "--most-targets", str(hpas), "--most-replicas", "1000000", every=_PERIOD,
+            "--most-replicas", "1000000", every=_PERIOD,
         )  # fmt: skip
         stack.callback(one.kill)
         processes = {"mine": one.process.pid}

@@ -17,7 +17,7 @@ import hpabatch
 from hpabatch.cli.progress import tell_compiling
 from hpabatch.cli.stdout import forget_stdout, show_report
 from hpabatch.cli.talk import say
-from hpabatch.cluster.apis.discovery import Discovery, read_controller
+from hpabatch.cluster.apis.discovery import Discovery
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.connect import Connection, connect
 from hpabatch.cluster.connection.errors import ApiError, Refused
@@ -44,6 +44,7 @@ from hpabatch.report.live import LiveHpa
 _GRACE_PERIODS = 2
 _ONCE_WAITS_S = 60.0
 _END_S = 5.0
+_STATE_MS = 300_000  # an older controller memory is not taken up
 
 
 def run_live(request: LiveRequest, form: str = "table", *, compares: bool = True) -> None:
@@ -78,9 +79,8 @@ class _Run:
         self.cluster = encodable(request.cluster or connection.cluster)
         discovery = Discovery(self.client)
         try:
-            version = discovery.server_version().text
+            version = discovery.server_version()
             discovery.hpa_version()
-            seen = read_controller(self.client)
         except ApiError as error:
             what, there = "does not respond", "is it there, and "
             if isinstance(error, Refused):
@@ -90,7 +90,7 @@ class _Run:
                 "right --kubeconfig and --context?"
             ) from error
         self.settings: Settings = settle(
-            request.k8s, request.feature_gates, request.flag, version, seen, request.every_ms
+            request.k8s, request.feature_gates, request.flag, version, request.every_ms
         )
         self.log = LineLog(
             sys.stdout if compares and not request.once else sys.stderr,
@@ -161,7 +161,7 @@ class _Run:
             whole = recorder is None or recorder.close()
         self.log.say("stop", "stopped")
         self.log.close()
-        if not whole or (recorder is not None and recorder.figures.rows_lost):
+        if not whole:
             raise typer.Exit(EXIT_REFUSED)
 
     def _say_start(self, path: Path | None) -> None:
@@ -249,7 +249,7 @@ class _Run:
         if saved is None:
             return None
         age_ms = clock_ms() - saved.saved_ms
-        if not 0 <= age_ms <= self.request.state_max_age_ms:
+        if not 0 <= age_ms <= _STATE_MS:
             self.log.say("note", f"the state in {path} is {age_ms // 1000} s old and not taken up")
             return None
         if recorder is not None and recorder.resumed_ms != saved.saved_ms:
@@ -262,8 +262,7 @@ class _Run:
         return saved
 
     def _decider(self, saved: Saved | None) -> Decider:
-        follows = self.request.follow or self.request.apply
-        return Decider(self.settings.profile, self.settings.flags, saved, follows=follows)
+        return Decider(self.settings.profile, self.settings.flags, saved)
 
     def _exporter(self) -> tuple[Exporter | None, Health | None]:
         """Return the exporter and the health that an endpoint serves, None without one."""

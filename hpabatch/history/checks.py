@@ -18,15 +18,20 @@ from hpabatch.errors import HistoryError
 from hpabatch.history.columns import BOOL, INT, TEXT, TIME, Column, Table
 from hpabatch.layout.records import I64
 
-# Strings of a dictionary are stored once, and become as many as there are rows.
-_SMALL_BYTES = 1 << 30
-_MOST_LENGTH = 1000
+BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
-# What is wanted of a type, and its name in Polars.
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, its type's name without one."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
+# What is wanted of a type, and how another one becomes it.
 _WANTED = {
-    INT: ("whole numbers", "Int64"),
-    TEXT: ("text", "String"),
-    BOOL: ("true or false", "Boolean"),
+    INT: ("whole numbers (Int64)", "{}.ceil().cast(pl.Int64), with null for NaN"),
+    TEXT: ("text", "{}.cast(pl.String)"),
+    BOOL: ("true or false", "{}.cast(pl.Boolean)"),
+    TIME: ('Datetime("ms", "UTC")', '{}.dt.replace_time_zone("UTC") or pl.from_epoch'),
 }
 
 
@@ -37,100 +42,28 @@ def convert_series(series: pl.Series, column: Column, where: str) -> pl.Series:
         HistoryError: another type, or a value that the registered type cannot hold; the message
             names file and column and how to convert.
     """
-    dtype = series.dtype
-    if dtype == column.dtype:
+    dtype, wanted = series.dtype, column.dtype
+    if dtype == wanted:
         return series
-    if dtype == pl.Null():
-        return series.cast(column.dtype)
+    if dtype == pl.Null() or (wanted == TEXT and isinstance(dtype, pl.Categorical | pl.Enum)):
+        return series.cast(wanted)
     at = f"{where}: column {column.name}"
-    if column.dtype == TIME:
-        return _to_times(series, at)
-    if column.dtype == INT and dtype.is_float():
-        raise HistoryError(f"{at} {_why_not_float(series, column)}")
-    if column.dtype == INT and dtype.is_integer():
-        return _to_integers(series, column, at)
-    if column.dtype == TEXT and isinstance(dtype, pl.Categorical | pl.Enum):
-        return _to_texts(series, at)
-    if column.json and dtype.is_nested():
+    zoned = isinstance(dtype, pl.Datetime) and dtype.time_zone is not None
+    if not ((wanted == INT and dtype.is_integer()) or (wanted == TIME and zoned)):
+        what, how = _WANTED[wanted]
+        how = how.format(f'pl.col("{column.name}")')
+        unit = f" as {column.unit}" if wanted == INT and column.unit else ""
+        raise HistoryError(f"{at}: expected {what}{unit}, got {dtype}; convert it with {how}")
+    utc = series.dt.convert_time_zone("UTC") if zoned else series
+    cast = utc.cast(wanted, strict=False)
+    other = (cast.is_null() & utc.is_not_null()) | (cast.cast(utc.dtype, strict=False) != utc)
+    if other.any():
+        row = other.arg_true()[0]
         raise HistoryError(
-            f"{at} is {dtype}; a JSON {column.json} as text is wanted: write it with "
-            f'pl.col("{column.name}").struct.json_encode(), or json.dumps of each value'
-        )
-    what, name = _WANTED[column.dtype]
-    unit = f" ({column.unit or 'Int64'}) are" if column.dtype == INT else " is"
-    raise HistoryError(
-        f'{at} is {dtype}; {what}{unit} wanted: convert it with pl.col("{column.name}")'
-        f".cast(pl.{name})"
-    )
-
-
-def _to_texts(series: pl.Series, at: str) -> pl.Series:
-    total = int(series.cat.len_bytes().cast(INT).sum())
-    if total > max(_SMALL_BYTES, _MOST_LENGTH * len(series)):
-        raise HistoryError(
-            f"{at}: expected strings of at most {_MOST_LENGTH} bytes on average, got "
-            f"{total / 2**30:,.1f} GiB in {len(series):,} rows; write it again with what was "
-            "measured"
-        )
-    return series.cast(TEXT)
-
-
-def _to_integers(series: pl.Series, column: Column, at: str) -> pl.Series:
-    cast = series.cast(INT, strict=False)
-    lost = cast.is_null() & series.is_not_null()
-    if lost.any():
-        row = lost.arg_true()[0]
-        raise HistoryError(
-            f"{at} is {series.dtype} and {series[row]} in row {row} (counting from 0) does not fit "
-            f"Int64; the unit is {column.unit or 'a whole number'}: check the factor"
+            f"{at}: expected {_WANTED[wanted][0]}, got {dtype} with {series[row]} in row {row} "
+            "(counting from 0), which it cannot hold; check the unit, or round it"
         )
     return cast
-
-
-def _why_not_float(series: pl.Series, column: Column) -> str:
-    """Return the problem of a float column: NaN, infinities, fractions, or just its type."""
-    name, unit = column.name, column.unit or "whole number"
-    nan = series.is_nan().fill_null(value=False)
-    if nan.any():
-        instead = "write null where nothing was measured" if column.holds_nulls else "drop the rows"
-        return (
-            f"is {series.dtype} and holds NaN in {nan.sum()} rows, first row {nan.arg_true()[0]} "
-            f"(counting from 0); {instead} and store whole numbers ({unit}) as Int64"
-        )
-    odd = (series.is_infinite() | (series != series.round(0))).fill_null(value=False)
-    if odd.any():
-        row = odd.arg_true()[0]
-        return (
-            f"is {series.dtype} and holds {series[row]} in row {row} (counting from 0); whole "
-            f"numbers ({unit}) are wanted: check the unit, round up and convert it with "
-            f'pl.col("{name}").ceil().cast(pl.Int64)'
-        )
-    return (
-        f"is {series.dtype}; Int64 is wanted, though all its values are whole numbers: "
-        f'convert it with pl.col("{name}").cast(pl.Int64)'
-    )
-
-
-def _to_times(series: pl.Series, at: str) -> pl.Series:
-    name, dtype = series.name, series.dtype
-    if not isinstance(dtype, pl.Datetime):
-        how = f'pl.from_epoch("{name}", time_unit="ms").dt.replace_time_zone("UTC")'
-        hint = f"if it holds milliseconds since 1970, {how}" if dtype.is_integer() else how
-        raise HistoryError(f'{at} is {dtype}; Datetime("ms", "UTC") is wanted: convert it ({hint})')
-    if dtype.time_zone is None:
-        raise HistoryError(
-            f"{at} has no time zone; if its times are UTC, say so with "
-            f'pl.col("{name}").dt.replace_time_zone("UTC"), else name their zone and convert them'
-        )
-    ticks = {"ms": 1, "us": 1_000, "ns": 1_000_000}[dtype.time_unit]
-    finer = (series.to_physical() % ticks != 0).fill_null(value=False)
-    if finer.any():
-        row = finer.arg_true()[0]
-        raise HistoryError(
-            f"{at} is {dtype} and {finer.sum()} of its times are finer than a millisecond, first "
-            f'row {row} (counting from 0); shorten them with pl.col("{name}").dt.truncate("1ms")'
-        )
-    return series.dt.convert_time_zone("UTC").cast(TIME)
 
 
 T = TypeVar("T")
@@ -305,20 +238,7 @@ def _check_times(frame: pl.DataFrame, series: pl.Series, at: str) -> None:
         value = low if isinstance(low, int) and low < YEAR_2000_MS else high
         assert isinstance(value, int)
         what = f"a time before 2000 or after 2100 ({value} ms since 1970)"
-        refuse_rows(frame, bad, at, what, _likely_unit(value))
-
-
-def _likely_unit(value: int) -> str:
-    if value == 0:
-        return "zero is no time: write null, or drop the row"
-    for unit, milliseconds in (
-        ("seconds", value * 1000),
-        ("microseconds", value // 1000),
-        ("nanoseconds", value // 1_000_000),
-    ):
-        if YEAR_2000_MS <= milliseconds < YEAR_2100_MS:
-            return f"these look like {unit} stored as milliseconds: convert them"
-    return "check the unit: milliseconds since 1970 are wanted"
+        refuse_rows(frame, bad, at, what, "check the unit: milliseconds since 1970 are wanted")
 
 
 def decode_cell(text: str, kind: type[T], column: str) -> T:

@@ -29,12 +29,6 @@ LARGE_FOOTER = 1 << 20
 MANY_GROUPS = 5_000
 FEW_ROWS = 100
 
-# What a file may take in memory: so many bytes, or so many times its size. Real tables compress to
-# a hundredth at most, one made to fill the memory to a ten-thousandth: 4 MB to 37 GiB.
-SMALL_BYTES = 1 << 30
-MOST_RATIO = 1000
-MOST_GROUP_ROWS = 1 << 26
-
 # A row group up to this size, uncompressed, is read at once, a larger one column by column.
 _TOGETHER_BYTES = 1 << 24
 
@@ -100,31 +94,6 @@ def check_groups(file: Path) -> None:
         )
 
 
-def check_size(file: Path | str, metadata: pq.FileMetaData, size: int, spec: Table) -> None:
-    """Refuse a file whose rows take far more memory than its size in bytes lets expect.
-
-    Raises:
-        HistoryError: with the fix.
-    """
-    groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
-    most = max(SMALL_BYTES, MOST_RATIO * size)
-    if sum(group.total_byte_size for group in groups) > most:
-        chunks = (group.column(k) for group in groups for k in range(group.num_columns))
-        total = sum(c.total_uncompressed_size for c in chunks if c.path_in_schema in spec.names)
-        if total > most:
-            raise HistoryError(
-                f"{file}: expected columns of at most {MOST_RATIO} times the file's size, got "
-                f"{total / 2**30:,.1f} GiB in {size / 2**20:.1f} MiB; write the table "
-                f"{spec.name} again, with what was measured"
-            )
-    rows = max((group.num_rows for group in groups), default=0)
-    if rows > MOST_GROUP_ROWS:
-        raise HistoryError(
-            f"{file}: expected row groups of at most {MOST_GROUP_ROWS:,} rows, got one of "
-            f"{rows:,}; write the table {spec.name} again, with a million rows in each"
-        )
-
-
 def check_metadata(file: Path | str, spec: Table, metadata: dict[str, str]) -> None:
     """Refuse a file of a newer schema or another table.
 
@@ -160,24 +129,21 @@ def row_count(file: Path) -> int:
 def load(
     file: Path,
     columns: Sequence[str],
-    filters: Sequence[pl.Expr] | None = None,
     span: tuple[int, int] | None = None,
 ) -> pl.DataFrame:
     """Return columns of a file, unchecked.
 
     Args:
         columns: at least one.
-        filters: only rows for which all of these hold.
         span: only this first row and number of rows.
 
     Raises:
         HistoryError: the file is broken.
     """
     try:
-        if not filters and span is None:
+        if span is None:
             return pl.read_parquet(file, columns=list(columns), hive_partitioning=False, glob=False)
-        rows = _scan(file) if span is None else _scan(file).slice(*span)
-        return rows.filter(*(filters or ())).select(columns).collect()
+        return _scan(file).slice(*span).select(columns).collect()
     except BROKEN as error:
         raise HistoryError(broken(file, error)) from error
 
@@ -188,7 +154,7 @@ def check_pages(file: Path, spec: Table) -> None:
     Another writer's file, which seldom has them, is not read.
 
     Raises:
-        HistoryError: the bytes of a page have changed, or they take too much memory.
+        HistoryError: the bytes of a page have changed.
     """
     try:
         # Texts are not made: their places in the dictionary are read ten times as fast.
@@ -200,7 +166,6 @@ def check_pages(file: Path, spec: Table) -> None:
         with pq.ParquetFile(
             file, page_checksum_verification=True, read_dictionary=texts
         ) as parquet:
-            check_size(file, parquet.metadata, file.stat().st_size, spec)
             if schema.SCHEMA_KEY.encode() not in (parquet.metadata.metadata or {}):
                 return
             columns = [name for name in parquet.schema_arrow.names if name in spec.names]

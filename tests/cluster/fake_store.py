@@ -35,7 +35,7 @@ class NameDecoder:
             *key, meta["uid"], labels, None, 0, None, None, None, "Running", None, None,
             PodTemplate(),
         )  # fmt: skip
-        return Decoded(key, meta["uid"], meta["resourceVersion"], thing)
+        return Decoded(key, thing)
 
 
 class Store:
@@ -60,12 +60,6 @@ class Store:
         self._snapshots: dict[str, tuple[int, list[Json]]] = {}
         self._ends = 0
         self._expired = 0
-
-    def begin_anew(self, version: int) -> None:
-        """Empty the storage, which then counts from another version."""
-        with self._more:
-            self.pods, self.version, self._oldest = {}, version, 0
-            self._log.clear()
 
     def put(self, name: str, namespace: str = "shop", uid: str = "", **labels: str) -> None:
         """Make a pod, or change its labels."""

@@ -18,7 +18,7 @@ from hpabatch.history.base import History
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
 from hpabatch.history.store.append import open_writer
-from hpabatch.history.store.upkeep import check_history, migrate
+from hpabatch.history.store.upkeep import check_history
 from hpabatch.history.store.writer import Limits
 from tests.history.frames import frame, limited, write_all
 
@@ -182,33 +182,6 @@ def test_no_flipped_bit_of_a_store_gives_another_number(store_file: Path) -> Non
             assert damaged[:4] != whole[:4]
             assert_frame_equal(read, expected)
         assert damage(store_file).height == 1
-
-
-def test_a_few_bytes_that_would_fill_the_memory_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # 37 GiB in 1.8 MB were tried by hand: refused in 130 MB of memory.
-    names = [f"{'x' * 500_000}{k}" for k in range(50)]
-    rows = frame(TABLE).head(1).drop("pod").join(pl.DataFrame({"pod": names}), how="cross")
-    flat = write_all(tmp_path / "flat")
-    rows.with_columns(uid=pl.int_range(pl.len()).cast(pl.String)).write_parquet(
-        flat / f"{TABLE}.parquet"
-    )
-    places = (flat, migrated(flat, tmp_path / "store"))
-    monkeypatch.setattr(parquet, "SMALL_BYTES", 1 << 20)
-    for place in places:
-        with pytest.raises(HistoryError, match=r"1000 times the file's size, got .* GiB in "):
-            open_history(place).read(TABLE)
-        assert open_history(place).read("pods").height == 2
-    monkeypatch.setattr(parquet, "MOST_GROUP_ROWS", 1)
-    for place in places:
-        with pytest.raises(HistoryError, match="row groups of at most 1 rows, got one of 2;"):
-            open_history(place).read("pods")
-
-
-def migrated(flat: Path, store: Path) -> Path:
-    migrate(flat, store)
-    return store
 
 
 def test_very_many_tiny_row_groups_are_refused(

@@ -243,15 +243,6 @@ def test_lossless_types_are_accepted(
     assert after.schema == TABLES[table].schema
 
 
-def test_a_string_of_a_dictionary_that_would_fill_the_memory_is_refused(folder: Path) -> None:
-    pod = pl.Series("pod", ["x" * 2000]).cast(pl.Categorical).new_from_index(0, 600_000)
-    rows = pl.select(pl.int_range(pod.len()).alias("uid").cast(pl.String)).with_columns(pod)
-    others = frame("pod_metrics").head(1).drop("pod", "uid")
-    replace(folder, "pod_metrics", rows.join(others, how="cross"))
-    with pytest.raises(HistoryError, match=r"column pod: expected strings .* got 1\.1 GiB in 600,"):
-        open_history(folder).read("pod_metrics")
-
-
 def test_another_time_zone_is_the_same_instant(folder: Path) -> None:
     before = open_history(folder).read("pod_metrics")
     # polars writes UTC to Parquet but keeps the zone in its own metadata.
@@ -271,37 +262,13 @@ def test_another_time_zone_is_the_same_instant(folder: Path) -> None:
     [
         (
             "pod_metrics",
-            pl.col("cpu_milli").cast(pl.Float64()),
-            ["column cpu_milli is Float64; Int64 is wanted", 'pl.col("cpu_milli").cast(pl.Int64)'],
-        ),
-        (
-            "pod_metrics",
-            pl.when(pl.int_range(pl.len()) == 4)
-            .then(float("nan"))
-            .otherwise(pl.col("cpu_milli"))
-            .alias("cpu_milli"),
-            ["column cpu_milli is Float64 and holds NaN in 1 rows, first row 4", "write null"],
-        ),
-        (
-            "scales",
-            pl.lit(float("nan")).alias("spec_replicas"),
-            ["spec_replicas is Float64 and holds NaN", "drop the rows"],
-        ),
-        (
-            "pod_metrics",
             pl.col("cpu_milli") / 1000,
-            ["holds 0.1 in row 0", "check the unit, round up", ".ceil().cast(pl.Int64)"],
-        ),
-        ("pod_metrics", pl.lit(float("inf")).alias("cpu_milli"), ["holds inf in row 0"]),
-        (
-            "pod_metrics",
-            pl.col("cpu_milli").cast(pl.String()),
-            ["column cpu_milli is String; whole numbers (milli) are wanted"],
+            ["column cpu_milli: expected whole numbers (Int64) as milli, got Float64", "cast"],
         ),
         (
             "pod_metrics",
             pl.lit(2**63, dtype=pl.UInt64()).alias("memory_bytes"),
-            ["is UInt64 and 9223372036854775808 in row 0", "does not fit Int64", "unit is bytes"],
+            ["got UInt64 with 9223372036854775808 in row 0", "check the unit"],
         ),
         (
             "pod_metrics",
@@ -316,29 +283,24 @@ def test_another_time_zone_is_the_same_instant(folder: Path) -> None:
         (
             "pod_metrics",
             pl.col("ts").dt.replace_time_zone(None),
-            ["column ts has no time zone", 'dt.replace_time_zone("UTC")'],
+            ['column ts: expected Datetime("ms", "UTC"), got Datetime', "dt.replace_time_zone"],
         ),
         (
             "pod_metrics",
             pl.col("ts").dt.cast_time_unit("us") + pl.duration(microseconds=1),
-            ["6 of its times are finer than a millisecond", 'dt.truncate("1ms")'],
+            ["got Datetime(time_unit='us', time_zone='UTC') with 2026-10-07", "or round it"],
         ),
-        (
-            "pod_metrics",
-            pl.col("ts").dt.epoch("ms"),
-            ["column ts is Int64; Datetime", "if it holds milliseconds since 1970"],
-        ),
-        ("pod_metrics", pl.col("ts").dt.date(), ["column ts is Date; Datetime"]),
-        ("pods", pl.lit(1).alias("pod"), ["column pod is Int32; text is wanted"]),
+        ("pod_metrics", pl.col("ts").dt.epoch("ms"), ["got Int64", "or pl.from_epoch"]),
+        ("pods", pl.lit(1).alias("pod"), ["column pod: expected text, got Int32"]),
         (
             "passes",
             pl.lit(1).alias("start"),
-            ["column start is Int32; true or false is wanted", "cast(pl.Boolean)"],
+            ["column start: expected true or false, got Int32", "cast(pl.Boolean)"],
         ),
         (
             "pods",
             pl.struct(app=pl.lit("cart")).alias("labels"),
-            ["column labels is Struct", "a JSON object as text is wanted", "json_encode"],
+            ["column labels: expected text, got Struct"],
         ),
     ],
 )
@@ -406,23 +368,14 @@ def test_values_that_cannot_be_are_refused(
         assert message in text
 
 
-@pytest.mark.parametrize(
-    ("epoch", "message"),
-    [
-        (1_791_331_200, "these look like seconds stored as milliseconds"),
-        (1_791_331_200_000_000, "these look like microseconds stored as milliseconds"),
-        (1_791_331_200_000_000_000, "these look like nanoseconds stored as milliseconds"),
-        (0, "zero is no time: write null, or drop the row"),
-        (-(2**62), "check the unit: milliseconds since 1970 are wanted"),
-    ],
-)
-def test_absurd_times_name_the_likely_mistake(folder: Path, epoch: int, message: str) -> None:
+@pytest.mark.parametrize("epoch", [1_791_331_200, 1_791_331_200_000_000, 0, -(2**62)])
+def test_absurd_times_are_refused(folder: Path, epoch: int) -> None:
     ts = pl.Series("ts", [epoch]).cast(pl.Datetime("ms", "UTC"))
     replace(folder, "scales", frame("scales").with_columns(ts))
     text = refusal(folder, "scales")
     assert f"a time before 2000 or after 2100 ({epoch} ms since 1970) in 1 row" in text
     assert f"target=cart, ts={epoch} ms" in text
-    assert message in text
+    assert "check the unit: milliseconds since 1970 are wanted" in text
 
 
 def test_two_specs_at_once_are_refused(folder: Path) -> None:

@@ -99,24 +99,17 @@ def test_every_fault_of_a_flat_history_is_listed(tmp_path: Path) -> None:
     assert found.height == 5
 
 
-def test_check_finds_what_the_log_itself_got_wrong(tmp_path: Path) -> None:
+def test_check_finds_a_file_that_is_not_the_one_of_the_log(tmp_path: Path) -> None:
     folder = store(tmp_path)
     path = folder / entry_name(2)
     whole = json.loads(path.read_bytes())
     (number,) = (i for i, f in enumerate(whole["add"]) if f["table"] == "pod_metrics")
-    changes = {
-        "places": [["shop", ["card"], [6]]],
-        "sha256": "0" * 64,
-    }
-    messages = ["index names ('shop', 'card')", "sha256 is not the one"]
-    for (name, value), message in zip(changes.items(), messages, strict=True):
-        document = json.loads(json.dumps(whole))
-        document["add"][number][name] = value
-        del document["digest"]
-        path.write_text(json.dumps(document))
-        found = check_history(open_history(folder))
-        assert found["table"].to_list() == ["pod_metrics"]
-        assert message in found["problem"][0]
+    whole["add"][number]["sha256"] = "0" * 64
+    del whole["digest"]
+    path.write_text(json.dumps(whole))
+    found = check_history(open_history(folder))
+    assert found["table"].to_list() == ["pod_metrics"]
+    assert "sha256 is not the one" in found["problem"][0]
 
 
 def test_check_finds_specs_that_overlap_across_parts(tmp_path: Path) -> None:

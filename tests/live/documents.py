@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from hpabatch.cluster.apis.scales import target_key
+from hpabatch.cluster.apis.discovery import target_key
 from hpabatch.cluster.objects.types import (
     ContainerSpec,
     ContainerUsage,

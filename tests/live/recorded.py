@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from hpabatch.cluster.apis.scales import missing_scale
+from hpabatch.cluster.apis.discovery import missing_scale
 from hpabatch.cluster.objects.rows import shown_status
 from hpabatch.cluster.objects.types import PodKey, ScaleKey
 from hpabatch.engine.explain.moment import status_reader

@@ -13,7 +13,6 @@ from hpabatch.history.reader import open_history
 from hpabatch.history.store.upkeep import check_history, compact
 from hpabatch.live.record import segments
 from hpabatch.live.record.recorder import Recorder
-from hpabatch.live.record.segments import Upkeep
 from tests.effort import effort
 from tests.live.documents import START_MS, pod_object
 from tests.live.recorded import Recorded
@@ -60,8 +59,7 @@ def test_a_loop_that_was_started_again(seed: int, how: str, k8s: str, tmp_path: 
 def test_compaction_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compactions: list[object] = []
     monkeypatch.setattr(segments, "compact", lambda *a, **k: compactions.append(compact(*a, **k)))
-    upkeep = Upkeep(every_s=1e-9, parts=1)
-    recorded = Recorded(7, "1.37", tmp_path / "history", upkeep=upkeep)
+    recorded = Recorded(7, "1.37", tmp_path / "history", compact_every_s=1e-9)
     for _ in range(8):
         recorded.one_pass()
         recorded.flush()

@@ -30,12 +30,10 @@ MORE_PODS: Final = 3
 
 @dataclass
 class Agreement:
-    """How an HPA's decisions agree at the controller's instants; `reasons` of conditions too."""
+    """How an HPA's decisions agree at the controller's instants."""
 
     decisions: int = 0
     differences: list[Difference] = field(default_factory=list)
-    reasons: int = 0
-    reasons_differ: list[str] = field(default_factory=list)
 
 
 def compare_decisions(
@@ -57,7 +55,6 @@ def compare_decisions(
             text = "it is not in the recording"
             agreement.differences.append(Difference(hpa, syncs[0].at_ms, "-", text, ""))
             continue
-        _compare_reasons(truth, hpa, ours, agreement)
         if _first(syncs, _instants(syncs), ours, 0) is not None:
             search = _Search(recording, hpa, truth, window_ms, gap_ms)
             agreement.differences += search.run()
@@ -217,19 +214,6 @@ def _show(replicas: int | None, desired: int | None) -> str:
     if replicas is None:
         return "no scale"
     return f"stay at {replicas}" if desired == replicas else f"{replicas} -> {desired}"
-
-
-def _compare_reasons(
-    truth: Truth, hpa: Hpa, ours: Mapping[int, Decision], agreement: Agreement
-) -> None:
-    """Compare the reasons of the conditions that a decision sets with those of the status."""
-    for sync in truth.syncs.get(hpa, ()):
-        decision = ours.get(sync.at_ms)
-        if decision is None or sync.refused:
-            continue
-        agreement.reasons += len(decision.reasons)
-        for text in _reasons(truth, hpa, sync, decision):
-            agreement.reasons_differ.append(f"{hpa.name} at {sync.at_ms}: {text}")
 
 
 def _reasons(truth: Truth, hpa: Hpa, sync: Sync, decision: Decision) -> list[str]:

@@ -12,7 +12,7 @@ MOST = 12  # differences of one case, and others of a kind, that are listed
 
 def table(verdict: Verdict) -> Iterator[str]:
     """Yield a line for each case."""
-    head = ("case", "syncs", "sequence", "replay at its instants", "own replay", "sizes")
+    head = ("case", "syncs", "replay at its instants", "own replay", "sizes")
     rows = [head, *(_cells(row) for row in verdict.rows)]
     widths = [max(len(row[k]) for row in rows) for k in range(len(head))]
     for row in rows:
@@ -27,9 +27,8 @@ def _cells(row: Row) -> tuple[str, ...]:
     sizes = " ".join(map(str, row.sizes)) or "-"
     if row.dull:
         sizes += f"  (too dull: at least {row.case.moves} sizes were expected)"
-    sequence = "-" if row.sequence is None else _counted(row.sequence, "equal")
     told = "-" if row.told is None else _counted(row.told, "equal")
-    return row.case.name, str(row.syncs), sequence, replayed, told, sizes
+    return row.case.name, str(row.syncs), replayed, told, sizes
 
 
 def _counted(differences: Sequence[Difference], word: str) -> str:
@@ -62,11 +61,6 @@ def counts(verdict: Verdict) -> Iterator[str]:
         f"{sum(one.decisions for one in replayed)} decisions of {len(verdict.rows)} HPAs: "
         f"{len(found)} differences, {unexplained} of them unexplained"
     )
-    reasons = [text for one in replayed for text in one.reasons_differ]
-    compared = sum(one.reasons for one in replayed)
-    if compared:
-        yield f"{compared} reasons of conditions: {len(reasons)} differ (reported only)"
-        yield from (f"    {text}" for text in reasons[:MOST])
 
 
 def failures(verdict: Verdict) -> Iterator[str]:

@@ -8,22 +8,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
 from tests.live_cluster.cases import Case
 from tests.live_cluster.compare import Agreement, compare_decisions
 from tests.live_cluster.plug import told_sizes
-from tests.live_cluster.recording import Decisions, Recording, open_recording
+from tests.live_cluster.recording import Recording, open_recording
 from tests.live_cluster.sequences import (
     At,
     Difference,
     changes,
-    compare_sequences,
-    compare_statuses,
     compare_told,
-    passed,
     sizes_of,
 )
 from tests.live_cluster.truth import Hpa, Truth, read_truth
@@ -83,13 +79,11 @@ class Row:
     syncs: int
     sizes: list[int]
     dull: bool
-    sequence: list[Difference] | None = None
     told: list[Difference] | None = None
     replayed: Agreement | None = None
 
     def all_differences(self) -> list[tuple[str, Difference]]:
-        found = [("sequence", one) for one in self.sequence or ()]
-        found += [("recording", one) for one in self.told or ()]
+        found = [("recording", one) for one in self.told or ()]
         return found + [("decision", one) for one in (self.replayed or Agreement()).differences]
 
 
@@ -169,7 +163,6 @@ def judge(run: Run, cases: Sequence[Case]) -> Verdict:
         hpa = run.hpa(row.case)
         row.told = compare_told(hpa, told.get(hpa, []), again)
         row.replayed = replayed.get(hpa)
-        row.sequence = _sequence(run, hpa, again, truth)
     return verdict
 
 
@@ -181,23 +174,3 @@ def _replayed(
     hpas = [run.hpa(case) for case in cases if case.target is not None]
     gap_ms = run.every_ms + LATE_MS
     return compare_decisions(recording, truth, hpas, run.window_ms, gap_ms)
-
-
-def _sequence(run: Run, hpa: Hpa, again: Decisions, truth: Truth) -> list[Difference]:
-    """Compare the sizes that the target had or was to have, as each of them saw it.
-
-    Without an audit log the statuses tell both, but not when nothing was decided.
-    """
-    ours = {at_ms: one for at_ms, one in again.get(hpa, {}).items() if at_ms <= run.end_ms}
-    if run.audit is None:
-        decided = [(at, d.replicas, None if d.failed else d.desired) for at, d in ours.items()]
-        seen = [one for one in run.statuses.get(hpa.name, ()) if one[0] <= run.end_ms]
-        seen = [*dropwhile(lambda one: not one[1] and not one[2], seen)]  # before its first sync
-        theirs = passed((at_ms, current, desired or None) for at_ms, current, desired in seen)
-        return compare_statuses(hpa, passed(sorted(decided)), theirs)
-    syncs = truth.syncs.get(hpa, ())
-    theirs = passed((sync.at_ms, sync.replicas, sync.desired) for sync in syncs)
-    if not theirs and not any(one.replicas is not None for one in ours.values()):
-        return []
-    their_ms = [sync.at_ms for sync in syncs]
-    return compare_sequences(hpa, ours, theirs, their_ms, run.window_ms, run.sync_ms)

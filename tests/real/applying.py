@@ -293,14 +293,6 @@ class Ground:
             one["metadata"]["name"]: one["metadata"]["resourceVersion"] for one in found
         }  # fmt: skip
 
-    def report(self, namespace: str, name: str) -> str:
-        """Return what is reported of an own document, "" before it is."""
-        reports = f"/api/v1/namespaces/{OURS}/configmaps"
-        for one in self._items(reports):
-            if one["metadata"]["name"] == f"hpabatch-report-{namespace}":
-                return str(one["data"].get(name, ""))
-        return ""
-
     def events(self, namespace: str, name: str) -> list[tuple[str, str]]:
         """Return reason and message of the events about an HPA."""
         path = f"/api/v1/namespaces/{namespace}/events"

@@ -144,15 +144,6 @@ def test_client_certificates(api_server: Cluster, pki: Path, tmp_path: Path) -> 
         client.get(PODS)
 
 
-def test_acting_for_another(api_server: Cluster, tmp_path: Path) -> None:
-    user = {"token": "admin-token", "as": "someone"}
-    with (
-        asking(api_server, tmp_path, user) as client,
-        pytest.raises(Refused, match='User "someone" cannot list'),
-    ):
-        client.get(PODS)
-
-
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
 def test_programs_that_give_tokens(
     api_server: Cluster, tmp_path: Path, version: str, monkeypatch: pytest.MonkeyPatch

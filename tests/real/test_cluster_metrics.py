@@ -19,9 +19,14 @@ from typing import Any
 
 import pytest
 
-from hpabatch.cluster.apis.discovery import Discovery
+from hpabatch.cluster.apis.discovery import (
+    Discovery,
+    bad_version,
+    missing_scale,
+    read_scale_from,
+    target_key,
+)
 from hpabatch.cluster.apis.metrics import Fetcher
-from hpabatch.cluster.apis.scales import bad_version, missing_scale, read_scale_from, target_key
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.connect import connect
 from hpabatch.cluster.objects.decoders import BUILT_IN, HpaDecoder, WorkloadDecoder, read_scale

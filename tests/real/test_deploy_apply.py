@@ -23,10 +23,11 @@ FILES = ("namespace", "rbac", "switch", "deployment", "network")
 needs_cluster = pytest.mark.skipif(bool(missing()), reason=missing())
 DOES = [
     "update deployments.apps/scale", "update horizontalpodautoscalers.autoscaling/status",
-    "create events", "patch events", "get deployments.apps",
+    "create events", "patch events",
 ]  # fmt: skip
 DOES_NOT = [
-    "update deployments.apps", "patch deployments.apps", "patch deployments.apps/scale",
+    "get deployments.apps", "update deployments.apps", "patch deployments.apps",
+    "patch deployments.apps/scale",
     "update horizontalpodautoscalers.autoscaling", "delete horizontalpodautoscalers.autoscaling",
     "create horizontalpodautoscalers.autoscaling", "delete pods", "create pods", "get secrets",
     "list secrets", "get configmaps", "update configmaps", "update leases.coordination.k8s.io",
@@ -91,18 +92,15 @@ def test_with_this_role_alone_targets_are_scaled(
     ground.writer.namespace("shop")
     ground.app("shop", "web")
     ground.deployment("shop", "own")
-    _let_report(deployed)
     ground.levels(cpu_total_m={"shop/web": 300, "shop/own": 300})
     documents = ground.document(tmp_path / "hpas", "shop", "own")
     login = folder / "scaler.kubeconfig"
     _scales(Applying(tmp_path / "own", login, "--manifests", str(documents), *PLACE), ground, "own")
-    assert "desiredReplicas" in deployed.kubectl("get", "cm", "-n", "hpabatch", "-o", "yaml")
     role = ["--clusterrole=hpabatch-apply", "--user=scaler"]
     deployed.kubectl("delete", "clusterrolebinding", "scaler-applies")
     deployed.kubectl("create", "rolebinding", "scaler-applies", "-n", "shop", *role)
     one = Applying(tmp_path / "web", login, "--take-over", "-n", "shop", *PLACE)
     _scales(one, ground, "web")
-    assert {line["event"] for line in one.logged("status", "event")} == {"status", "event"}
     deployed.kubectl("create", "clusterrolebinding", "scaler-applies", *role)
 
 
@@ -121,22 +119,6 @@ def _scales(one: Applying, ground: Ground, name: str) -> None:
         assert one.logged("failed") == []
     finally:
         one.kill()
-
-
-def _let_report(cluster: Cluster) -> None:
-    """Give `scaler` the rule of the reports, which the file has as a comment."""
-    lines = (DEPLOY / "rbac.yaml").read_text().splitlines()
-    begin = next(n for n, line in enumerate(lines) if "# The reports" in line) + 1
-    text = "\n".join(line.replace("  # ", "  ", 1) for line in lines[begin : begin + 4])
-    (rule,) = yaml.safe_load(text)
-    assert rule["resourceNames"][0] == "hpabatch-report-shop"
-    names = [f"--resource-name={name}" for name in rule["resourceNames"]]
-    verbs = ",".join(rule["verbs"])
-    place = ["-n", "hpabatch"]
-    cluster.kubectl(
-        "create", "role", "r", f"--verb={verbs}", "--resource=configmaps", *names, *place
-    )
-    cluster.kubectl("create", "rolebinding", "r", "--role=r", "--user=scaler", *place)
 
 
 @needs_cluster

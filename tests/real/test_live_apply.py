@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.applying import OURS, Applying, Ground, Start
+from tests.real.applying import OURS, Ground, Start
 from tests.real.cluster import missing
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
@@ -24,12 +24,6 @@ def _conditions(ground: Ground, namespace: str, name: str) -> dict[str, tuple[st
     hpa = ground.writer.send("GET", f"{ground.hpas(namespace)}/{name}")
     found = hpa.get("status", {}).get("conditions") or []
     return {one["type"]: (one["status"], one["reason"]) for one in found}
-
-
-def _see_passes(one: Applying, count: int) -> None:
-    """Wait for so many further passes."""
-    until = len(one.logged("pass")) + count
-    one.until(lambda: len(one.logged("pass")) > until)
 
 
 def test_hpas_of_the_cluster_are_taken_over(ground: Ground, start: Start) -> None:
@@ -74,19 +68,18 @@ def test_own_documents_are_acted_on_but_for_targets_that_the_cluster_names(
     words = "Deployment/theirs is also the target of HPA odd/theirs of the cluster"
     assert words in one.problems()["apply odd/theirs"]
     assert ground.size("odd", "theirs") == 2
-    one.until(lambda: '"desiredReplicas":6' in ground.report("odd", "mine"))
+    one.until(lambda: one.desired().get("odd/mine") == 6)
     ground.remove_hpa("odd", "theirs")
     one.until(lambda: ground.size("odd", "theirs") == 6)
     ground.remove_deployment("odd", "mine")
-    one.until(lambda: "not found" in ground.report("odd", "mine"))
+    one.until(lambda: any("not found" in line["why"] for line in one.since(0, "fails")))
 
 
-def test_what_is_off_is_not_scaled(ground: Ground, start: Start, tmp_path: Path) -> None:
-    """The kill switch, the annotation of an HPA, and that of a target of an own document."""
-    for name in ("web", "own"):
-        ground.deployment("held", name)
+def test_what_is_off_is_not_scaled(ground: Ground, start: Start) -> None:
+    """The kill switch, and the annotation of an HPA."""
+    ground.deployment("held", "web")
     ground.hpa("held", "web", annotations={"hpabatch/apply": "off"})
-    ground.levels(cpu_total_m={"held/web": 300, "held/own": 300})
+    ground.levels(cpu_total_m={"held/web": 300})
     ground.switch("maintenance")
     one = start("--take-over", "-n", "held")
     one.until_problem("apply switch", "the kill switch is on: stop of ConfigMap")
@@ -96,18 +89,6 @@ def test_what_is_off_is_not_scaled(ground: Ground, start: Start, tmp_path: Path)
     assert ground.size("held", "web") == 2
     ground.annotate(f"{ground.hpas('held')}/web", None)
     one.until(lambda: ground.size("held", "web") == 6)
-    assert one.end()[0] == 0
-    ground.annotate("/apis/apps/v1/namespaces/held/deployments/own", "off")
-    two = start("--manifests", str(ground.document(tmp_path / "hpas", "held", "own")))
-    two.until(two.leads)
-    _see_passes(two, 4)
-    (leaves,) = two.logged("leaves")
-    assert leaves["text"] == 'the target\'s annotation hpabatch/apply is "off"'
-    assert two.desired()["held/own"] == 4, "it is decided"
-    assert (two.logged("will", "failed"), ground.report("held", "own")) == ([], "")
-    ground.annotate("/apis/apps/v1/namespaces/held/deployments/own", None)
-    two.until(lambda: ground.size("held", "own") == 6)
-    assert len(two.logged("resumes")) == 1
 
 
 def test_a_dry_run_is_checked_and_stores_nothing(
@@ -122,7 +103,7 @@ def test_a_dry_run_is_checked_and_stores_nothing(
         (2, 4, True)
     }
     assert ground.size("odd", "dry") == 2
-    assert ground.own_config_maps() == before, "neither ledger nor report"
+    assert ground.own_config_maps() == before, "no ledger"
     assert ground.events("odd", "dry") == []
 
 

@@ -9,7 +9,7 @@ from itertools import count
 import httpx2
 import pytest
 
-from hpabatch.web.bounded import pieces_of
+from hpabatch.web.network import pieces_of
 
 GZIP = {"Content-Encoding": "gzip"}
 BODY = b"abc" * 1_000_000

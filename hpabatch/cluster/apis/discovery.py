@@ -1,29 +1,96 @@
-"""Facts of a cluster: server version, API groups, resources, clock skew, flags of its controller.
+"""Facts of a cluster: server version, API groups, resources, clock skew.
 
 Responses are cached, the absence of something only shortly: a group may be installed at any time.
 While the server fails, the last response counts.
 
-Where the control plane runs as pods (kubeadm, kops, kind, …) kube-controller-manager's command line
-is in its pod; managed services hide it. The clock skew follows from the Date of responses, which
-has whole seconds, and a response takes its time: a measurement gives two bounds. Where they do not
-decide, the previous result stays.
+The clock skew follows from the Date of a response, which has whole seconds.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, NamedTuple, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
-from hpabatch.cluster.connection.client import ApiClient, Dated
+from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.errors import ApiError, InvalidResponse, NotFound
-from hpabatch.cluster.objects.objects import UNREADABLE, Text
+from hpabatch.cluster.objects.decoders import REPLICATION_CONTROLLER, read_scale
+from hpabatch.cluster.objects.objects import UNREADABLE, BrokenObjectError
+from hpabatch.cluster.objects.types import ScaleKey, ScaleObject
+from hpabatch.layout import codes
+from hpabatch.model.objects.hpa import CrossVersionObjectReference
+
+_SCALE_BYTES: Final = 4 * 2**20
+_ATTEMPTS: Final = 2
+REFRESH_S: Final = 5.0
+"""Default time limit of all requests for scales of a pass."""
+# The server's name of the resource of a missing object (pkg/registry/apps and core).
+_NOT_FOUND: Final = {
+    ("apps", "Deployment"): "deployments/scale.apps",
+    ("apps", "StatefulSet"): "statefulsets.apps",
+    ("apps", "ReplicaSet"): "replicasets/scale.apps",
+    REPLICATION_CONTROLLER: "replicationcontrollers/scale.autoscaling",
+}
+_SAFE: Final = ":@!$&'()*+,;=~"
+
+
+def target_key(namespace: str, target: CrossVersionObjectReference) -> ScaleKey:
+    """Return the key of a target's scale; the version in its apiVersion does not matter.
+
+    An apiVersion that does not parse (two slashes or more) is kept whole as the group, see
+    `bad_version`.
+    """
+    version = target.api_version
+    slashes = version.count("/")
+    group = version if slashes > 1 else version.partition("/")[0] if slashes else ""
+    return ScaleKey(group, target.kind, namespace, target.name)
+
+
+def bad_version(key: ScaleKey) -> ScaleObject | None:
+    """Return the scale of a target whose apiVersion does not parse, None if it does."""
+    if "/" not in key.group:
+        return None
+    text = f"unexpected GroupVersion string: {key.group}"
+    return ScaleObject(key, error=text, code=codes.SCALE_BAD_VERSION)
+
+
+def missing_scale(key: ScaleKey) -> ScaleObject:
+    """Return the scale of a missing target of a built-in kind."""
+    text = f'{_NOT_FOUND[(key.group, key.kind)]} "{key.name}" not found'
+    return ScaleObject(key, error=text, code=codes.SCALE_GET_FAILED)
+
+
+def scale_path(apis: Discovery, key: ScaleKey) -> str:
+    """Return the path of a target's scale (ApiError: its kind is not served)."""
+    at = apis.scale_resource(key.group, key.kind)
+    root = f"/apis/{at.group}/{at.version}" if at.group else f"/api/{at.version}"
+    namespace, name = quote(key.namespace, _SAFE), quote(key.name, _SAFE)
+    return f"{root}/namespaces/{namespace}/{at.name}/{name}/scale"
+
+
+def read_scale_from(
+    client: ApiClient, apis: Discovery, key: ScaleKey, timeout: float
+) -> ScaleObject:
+    """Request a target's scale; a failure becomes its error."""
+    try:
+        path = scale_path(apis, key)
+    except ApiError as error:
+        return ScaleObject(key, error=error.text, code=codes.SCALE_NO_RESOURCE)
+    try:
+        body = client.get(path, limit_bytes=_SCALE_BYTES, timeout=timeout, attempts=_ATTEMPTS)
+        return read_scale(key, body)
+    except ApiError as error:
+        return ScaleObject(key, error=error.text, code=codes.SCALE_GET_FAILED)
+    except BrokenObjectError as error:
+        return ScaleObject(key, error=client.hide(str(error)), code=codes.SCALE_GET_FAILED)
+
 
 CUSTOM: Final = "custom.metrics.k8s.io"
 EXTERNAL: Final = "external.metrics.k8s.io"
@@ -35,14 +102,6 @@ _TIMEOUT_S: Final = 5.0
 _ATTEMPTS: Final = 2
 
 T = TypeVar("T")
-
-
-class ServerVersion(NamedTuple):
-    """The version that a server reports, e.g. v1.20.2, and the numbers in it (0: unknown)."""
-
-    text: str
-    major: int
-    minor: int
 
 
 class Resource(NamedTuple):
@@ -77,8 +136,6 @@ class _Resources(msgspec.Struct, gc=False):
 
 class _Server(msgspec.Struct, gc=False):
     gitVersion: str | None = None  # noqa: N815
-    major: str | None = None
-    minor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +171,8 @@ class Discovery:
         self._lock = threading.Lock()
         self._kept: dict[str, _Kept] = {}
 
-    def server_version(self) -> ServerVersion:
-        """Return the server's version.
+    def server_version(self) -> str:
+        """Return the version that the server reports, e.g. v1.20.2.
 
         Raises:
             ApiError: there is no response.
@@ -123,9 +180,7 @@ class Discovery:
         found = self._ask("/version", _Server)
         if found is None:
             raise NotFound("the server does not say its version", 404)
-        return ServerVersion(
-            found.gitVersion or "", _number(found.major or ""), _number(found.minor or "")
-        )
+        return found.gitVersion or ""
 
     def versions(self, group: str) -> tuple[str, ...]:
         """Return the versions of a group that are served, the preferred one first; () if none are.
@@ -235,143 +290,33 @@ def _no_match(kind: str, group: str) -> str:
     return f'no matches for kind "{kind}" in group "{group}"'
 
 
-def _number(text: str) -> int:
-    """Return the number that a string begins with, e.g. of `20+`; 0: none."""
-    digits = text.rstrip("+")
-    return int(digits) if digits.isdecimal() else 0
-
-
-_PATH: Final = "/api/v1/namespaces/kube-system/pods"
-_LABEL: Final = "component=kube-controller-manager"
-_PREFIX: Final = "--horizontal-pod-autoscaler-"
-_GATES: Final = "--feature-gates"
-
-
-class _Container(msgspec.Struct, gc=False):
-    command: list[str] | None = None
-    args: list[str] | None = None
-
-
-class _Spec(msgspec.Struct, gc=False):
-    containers: list[_Container] | None = None
-
-
-class _Pod(msgspec.Struct, gc=False):
-    spec: _Spec | None = None
-
-
-class _Pods(msgspec.Struct, gc=False):
-    items: list[_Pod] | None = None
-
-
-_PODS = msgspec.json.Decoder(_Pods)
-
-
-class ControllerSeen(msgspec.Struct, frozen=True):
-    """Flags of a controller's command line.
-
-    Attributes:
-        flags: names without dashes and values, only those about HPAs; empty: none is set.
-        feature_gates: the value of --feature-gates.
-    """
-
-    flags: Mapping[str, str]
-    feature_gates: Text = None
-
-
-def read_controller(client: ApiClient) -> ControllerSeen | None:
-    """Return the flags of the cluster's controller, None where they cannot be read."""
-    try:
-        body = client.get(_PATH, {"labelSelector": _LABEL}, attempts=1, timeout=10.0)
-        found = _PODS.decode(body)
-    except (ApiError, *UNREADABLE):
-        return None
-    words = [
-        word
-        for pod in found.items or ()
-        for container in (pod.spec.containers if pod.spec else None) or ()
-        for word in (*(container.command or ()), *(container.args or ()))
-    ]
-    return _read_words(words) if words else None
-
-
-def _read_words(words: list[str]) -> ControllerSeen:
-    flags: dict[str, str] = {}
-    gates: str | None = None
-    for position, word in enumerate(words):
-        name, equals, value = word.partition("=")
-        if not equals:
-            following = words[position + 1] if position + 1 < len(words) else ""
-            value = "" if following.startswith("-") else following
-        if name == _GATES:
-            gates = value
-        elif name.startswith(_PREFIX):
-            flags[name.lstrip("-")] = value
-    return ControllerSeen(flags, gates)
-
-
-MOST_S: Final = 2.0
+_MOST_S: Final = 2.0
 """Accepted clock skew."""
-
-_DATE_S: Final = 1.0  # a Date is cut off to whole seconds
-_SAME_SHARE: Final = 0.25  # a smaller change of the skew is not reported again
-_SAME_S: Final = 2.0
 
 
 class ClockSkew:
     """Measures the API server's clock, each time in a thread that ends with the response.
 
-    One thread calls it; any other may read `seconds`.
+    Attributes:
+        seconds: the API server's clock less the local clock, to about a second; None: unknown.
     """
 
-    def __init__(self, client: ApiClient, ahead_s: Callable[[], float] = lambda: 0.0) -> None:
-        """Prepare; nothing is sent yet.
-
-        Args:
-            ahead_s: by how much the times of decisions are ahead of this machine's clock.
-        """
+    def __init__(self, client: ApiClient) -> None:
+        """Prepare; nothing is sent yet."""
+        self.seconds: float | None = None
         self._client = client
-        self._ahead_s = ahead_s
         self._thread: threading.Thread | None = None
-        self._bounds: tuple[float, float] | None = None
-        self._wrong = False
-        self._said_s = 0.0
-
-    @property
-    def seconds(self) -> float | None:
-        """The API server's clock less the local clock, to about a second; None: unknown."""
-        bounds = self._now()
-        return None if bounds is None else sum(bounds) / 2
 
     @property
     def problem(self) -> str:
         """The problem of the clocks, "" if the skew is accepted."""
-        bounds = self._now()
-        if bounds is None:
+        if self.seconds is None or abs(self.seconds) <= _MOST_S:
             return ""
-        least, most = bounds
-        if least > MOST_S or most < -MOST_S:
-            self._wrong = True
-        elif least >= -MOST_S and most <= MOST_S:
-            self._wrong = False
-        if not self._wrong:
-            self._said_s = 0.0
-            return ""
-        now_s = (least + most) / 2
-        if abs(now_s - self._said_s) > max(_SAME_S, _SAME_SHARE * abs(self._said_s)):
-            self._said_s = now_s
-        side = "ahead of" if self._said_s > 0 else "behind"
+        side = "ahead of" if self.seconds > 0 else "behind"
         return (
-            f"the API server's clock is about {abs(self._said_s):.0f} s {side} ours: ages of pods "
-            "and samples are wrong by that"
+            f"the API server's clock is more than {_MOST_S:g} s {side} ours: ages of pods and "
+            "samples are wrong by that"
         )
-
-    def _now(self) -> tuple[float, float] | None:
-        """Return the bounds of the last measurement."""
-        if self._bounds is None:
-            return None
-        ahead_s = self._ahead_s()
-        return self._bounds[0] - ahead_s, self._bounds[1] - ahead_s
 
     def look(self) -> None:
         """Start a measurement; its result is known once the response is there."""
@@ -381,20 +326,8 @@ class ClockSkew:
 
     def _measure(self) -> None:
         with suppress(Exception):  # the watches report failures of the server
-            self._note(self._client.dated(_TIMEOUT_S))
-
-    def _note(self, found: Dated) -> None:
-        bounds = bounds_of(found)
-        if bounds is not None:
-            self._bounds = bounds
-
-
-def bounds_of(found: Dated) -> tuple[float, float] | None:
-    """Return the lower and upper bound of the skew (s), None: the response has no usable Date."""
-    try:
-        date_s = parsedate_to_datetime(found.date).timestamp()
-    except (ValueError, OverflowError):
-        return None
-    if found.came_s < found.asked_s:
-        return None  # our own clock was set back
-    return date_s - found.came_s, date_s + _DATE_S - found.asked_s
+            asked_s, date, came_s = self._client.date(_TIMEOUT_S)
+            # A Date is cut off to whole seconds.
+            date_s = parsedate_to_datetime(date).timestamp() + 0.5
+            if came_s >= asked_s:  # otherwise our own clock was set back
+                self.seconds = date_s - (asked_s + came_s) / 2

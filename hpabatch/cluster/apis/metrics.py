@@ -2,30 +2,23 @@
 
 Usage is requested once (metrics.k8s.io has it for the whole cluster), a Pods metric once per
 namespace, the other metrics one by one; several requests run at once, up to a deadline. A failure
-is the error of the responses that it affects.
-
-One broken item among those of thousands of pods does not spoil a response: it is left out and
-named, and its pod counts as one without a sample. (Upstream requests metrics per HPA, and fails
-that HPA's metric alone.) A response to a request for a single metric fails as a whole, as
-upstream's does.
+is the error of the responses that it affects. A response with an item that cannot be read fails as
+a whole, as upstream's does.
 """
 
 from __future__ import annotations
 
-import gc
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from contextlib import contextmanager
+import random
+from collections.abc import Callable, Set
 from functools import partial
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
 from hpabatch.cluster.apis.discovery import Discovery
-from hpabatch.cluster.connection.client import ApiClient
-from hpabatch.cluster.connection.errors import ApiError, Refused
-from hpabatch.cluster.connection.pool import RequestPool, Turns
+from hpabatch.cluster.connection.client import ApiClient, RequestPool
+from hpabatch.cluster.connection.errors import ApiError
 from hpabatch.cluster.objects.objects import UNREADABLE, Text, duration_ms, optional_ms
 from hpabatch.cluster.objects.types import (
     WHOLE_CLUSTER,
@@ -43,10 +36,8 @@ from hpabatch.cluster.objects.types import (
 from hpabatch.model.quantity import Quantity
 
 _Amount: TypeAlias = str | int | float | None
-_SHOWN_NOTES = 3
 
-ItemT = TypeVar("ItemT")
-SampleT = TypeVar("SampleT")
+ListT = TypeVar("ListT")
 
 
 class _Named(msgspec.Struct, gc=False):
@@ -99,34 +90,21 @@ class _ExternalList(msgspec.Struct, gc=False):
     items: list[_ExternalValue] | None = None
 
 
-class _RawList(msgspec.Struct, gc=False):
-    items: list[msgspec.Raw] | None = None
-
-
 _USAGE_LIST = msgspec.json.Decoder(_UsageList)
 _VALUE_LIST = msgspec.json.Decoder(_ValueList)
 _EXTERNAL_LIST = msgspec.json.Decoder(_ExternalList)
-_RAW_LIST = msgspec.json.Decoder(_RawList)
-_USAGE_ITEM = msgspec.json.Decoder(_PodMetrics)
-_VALUE_ITEM = msgspec.json.Decoder(_Value)
 
 
-def read_usage(body: bytes, notes: list[str], namespace: str = "") -> tuple[UsageSample, ...]:
+def read_usage(body: bytes, namespace: str = "") -> tuple[UsageSample, ...]:
     """Return the samples of a PodMetricsList.
 
     Args:
-        notes: problems of single items are added here.
         namespace: of items that name none.
 
     Raises:
         ValueError: the response is no such list.
     """
-    try:
-        with collector_held():
-            found = _USAGE_LIST.decode(body)
-            return tuple([_usage(item, namespace) for item in found.items or ()])
-    except UNREADABLE:
-        return _one_by_one(body, _USAGE_ITEM, lambda item: _usage(item, namespace), notes)
+    return tuple([_usage(item, namespace) for item in _decoded(_USAGE_LIST, body).items or ()])
 
 
 def _usage(item: _PodMetrics, namespace: str) -> UsageSample:
@@ -155,21 +133,13 @@ def _container(item: _Container) -> ContainerUsage:
     )
 
 
-def read_pod_values(body: bytes, notes: list[str]) -> tuple[PodSample, ...]:
+def read_pod_values(body: bytes) -> tuple[PodSample, ...]:
     """Return the samples of pods in a MetricValueList, the last of each pod's.
-
-    Args:
-        notes: problems of single items are added here.
 
     Raises:
         ValueError: the response is no such list.
     """
-    try:
-        with collector_held():
-            found = _VALUE_LIST.decode(body)
-            samples: Iterable[PodSample] = [_pod_value(item) for item in found.items or ()]
-    except UNREADABLE:
-        samples = _one_by_one(body, _VALUE_ITEM, _pod_value, notes)
+    samples = [_pod_value(item) for item in _decoded(_VALUE_LIST, body).items or ()]
     return tuple({sample.pod: sample for sample in samples}.values())
 
 
@@ -233,70 +203,11 @@ def _milli(value: _Amount) -> int:
     return 0 if value is None else milli_of(value)
 
 
-def _decoded(decoder: msgspec.json.Decoder[ItemT], body: bytes) -> ItemT:
+def _decoded(decoder: msgspec.json.Decoder[ListT], body: bytes) -> ListT:
     try:
         return decoder.decode(body)
     except UNREADABLE as error:
         raise ValueError(f"the response cannot be decoded: {error}") from None
-
-
-def _one_by_one(
-    body: bytes,
-    decoder: msgspec.json.Decoder[ItemT],
-    read: Callable[[ItemT], SampleT],
-    notes: list[str],
-) -> tuple[SampleT, ...]:
-    """Return the samples of the items that can be read, and name those that cannot."""
-    samples: list[SampleT] = []
-    broken = 0
-    for index, raw in enumerate(_decoded(_RAW_LIST, body).items or ()):
-        try:
-            samples.append(read(decoder.decode(raw)))
-        except UNREADABLE as error:
-            broken += 1
-            if broken <= _SHOWN_NOTES:
-                notes.append(f"items[{index}]{_whose(raw)} is left out: {error}")
-    if broken > _SHOWN_NOTES:
-        notes.append(f"{broken - _SHOWN_NOTES} more items are left out")
-    return tuple(samples)
-
-
-class _Whose(msgspec.Struct, gc=False):
-    metadata: _Named | None = None
-    describedObject: _Named | None = None  # noqa: N815
-
-
-def _whose(raw: msgspec.Raw) -> str:
-    """Return the name of an item's pod for messages, "" if it cannot be read."""
-    try:
-        found = msgspec.json.decode(raw, type=_Whose)
-    except UNREADABLE:
-        return ""
-    named = found.metadata or found.describedObject or _Named()
-    return f" of {named.namespace or ''}/{named.name}" if named.name else ""
-
-
-_lock = threading.Lock()
-_holding = 0
-_was_enabled = False
-
-
-@contextmanager
-def collector_held() -> Iterator[None]:
-    """Hold the collector back, in the whole process; several threads may at once."""
-    global _holding, _was_enabled
-    with _lock:
-        if not _holding:
-            _was_enabled = gc.isenabled()
-            gc.disable()
-        _holding += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _holding -= 1
-            if not _holding and _was_enabled:
-                gc.enable()
 
 
 _UNITS_PER_MILLI = {"n": 1_000_000, "u": 1000, "m": 1}
@@ -337,30 +248,15 @@ EXTERNAL_PATH: Final = "/apis/external.metrics.k8s.io/v1beta1"
 _LIST_BYTES: Final = 256 * 2**20  # of samples of many pods
 _VALUE_BYTES: Final = 16 * 2**20
 _ATTEMPTS: Final = 2
-_FORBIDDEN_S: Final = 600.0  # so long no cluster-wide usage is requested once it was forbidden
-_SLOW_SHARE: Final = 0.9
 _FEW_NAMESPACES: Final = 2
 _SAFE: Final = ":@!$&'()*+,;=~"  # what may stand in a path's segment unquoted
 
 
-class _Reply(NamedTuple):
-    """A response with notes on broken items; `slow`: it failed after all of its time."""
-
-    response: Response
-    notes: tuple[str, ...] = ()
-    forbidden: bool = False
-    slow: bool = False
-
-
-Read: TypeAlias = Callable[[bytes, list[str]], tuple[object, ...]]
+Read: TypeAlias = Callable[[bytes], tuple[object, ...]]
 
 
 class Fetcher:
-    """Client of the metrics APIs. One thread may call `fetch`.
-
-    Attributes:
-        notes: broken items that the last fetch left out, with reasons.
-    """
+    """Client of the metrics APIs. One thread may call `fetch`."""
 
     def __init__(
         self,
@@ -371,7 +267,6 @@ class Fetcher:
         deadline_s: float = 10.0,
         cluster_wide: bool = True,
         clock: Callable[[], int] = clock_ms,
-        pool: RequestPool[_Reply] | None = None,
     ) -> None:
         """Prepare; nothing is sent yet.
 
@@ -380,77 +275,35 @@ class Fetcher:
             apis: the custom metrics API's version, and the resources of kinds.
             cluster_wide: False: only some namespaces are watched, so usage is requested in each.
             clock: UTC ms, for the timestamp of a response.
-            pool: the threads, None: `workers` new ones.
         """
-        self.notes: tuple[str, ...] = ()
-        self._client = client
-        self._apis = apis
-        self._deadline_s = deadline_s
-        self._cluster_wide = cluster_wide
+        self._client, self._apis = client, apis
+        self._deadline_s, self._cluster_wide = deadline_s, cluster_wide
         self._clock = clock
-        self._pool: RequestPool[_Reply] = pool or RequestPool(workers)
-        self._forbidden_until: float | None = None
-        self._turns: Turns[MetricKey] = Turns()
+        self._pool: RequestPool[Response] = RequestPool(workers)
 
     def fetch(self, wanted: Set[MetricKey]) -> Responses:
         """Return a response to every request, by the deadline; never raises.
 
-        A late request has the error `context deadline exceeded`.
+        A late request has the error `context deadline exceeded`. Usage comes first, the others in
+        any order, so that none is always the last one.
         """
         deadline = self._pool.now() + self._deadline_s
-        found: dict[MetricKey, Response] = {}
-        self._notes: list[str] = []
         namespaces = sorted(key for key in wanted if isinstance(key, str))
-        whole = self._asks_whole(len(namespaces))
-        first = [WHOLE_CLUSTER] if whole else []
-        keys: list[MetricKey] = [] if whole else [*namespaces]
-        keys += [key for key in wanted if not isinstance(key, str)]
-        self._turns.keep(set(keys))
-        forbidden = self._run([*first, *self._turns.order(keys)], deadline, found)
-        if forbidden and whole:
-            self._forbidden_until = self._pool.now() + _FORBIDDEN_S
-            del found[WHOLE_CLUSTER]
-            self._run(namespaces, deadline, found)
-        self.notes = tuple(self._notes)
+        others = [key for key in wanted if not isinstance(key, str)]
+        is_whole = self._cluster_wide and len(namespaces) > _FEW_NAMESPACES
+        keys: list[MetricKey] = [WHOLE_CLUSTER] if is_whole else [*namespaces]
+        keys += random.sample(others, len(others))
+        found: dict[MetricKey, Response] = {}
+        replies = self._pool.run([partial(self._ask, key) for key in keys], deadline)
+        for key, reply in zip(keys, replies, strict=True):
+            if isinstance(reply, BaseException):  # it was late, or a bug, which ends no loop
+                reply = Response(self._clock(), error=str(reply) or type(reply).__name__)
+            found[key] = reply
         return found
 
     def end(self) -> None:
         """End a running fetch soon, with errors; for any thread."""
         self._pool.end()
-
-    def close(self) -> None:
-        """Release the threads."""
-        self._pool.close()
-
-    def _asks_whole(self, namespaces: int) -> bool:
-        """Whether usage is requested once for the whole cluster."""
-        if not self._cluster_wide or namespaces <= _FEW_NAMESPACES:
-            return False
-        if self._forbidden_until is None:
-            return True
-        if self._pool.now() < self._forbidden_until:
-            return False
-        self._forbidden_until = None
-        return True
-
-    def _run(
-        self, keys: Sequence[MetricKey], deadline: float, found: dict[MetricKey, Response]
-    ) -> bool:
-        """Send requests and store their responses; True: the cluster's usage was forbidden."""
-        forbidden = False
-        replies = self._pool.run([partial(self._ask, key) for key in keys], deadline)
-        for key, reply in zip(keys, replies, strict=True):
-            self._turns.note(key, reply, isinstance(reply, _Reply) and reply.slow)
-            if isinstance(reply, BaseException):
-                # A TimeoutError of the pool, or a bug, which must not end the loop.
-                text = str(reply) or type(reply).__name__
-                found[key] = Response(self._clock(), error=text)
-                continue
-            found[key] = reply.response
-            self._notes += reply.notes
-            if key == WHOLE_CLUSTER and reply.forbidden:
-                forbidden = True
-        return forbidden
 
     def _request(self, key: MetricKey) -> tuple[str, dict[str, str], Read, int]:
         """Return path, parameters, reader and largest size of a request (ApiError: no API)."""
@@ -461,7 +314,7 @@ class Fetcher:
         if isinstance(key, ExternalMetricKey):
             params = {"labelSelector": key.selector} if key.selector else {}
             path = f"{EXTERNAL_PATH}/namespaces/{namespace}/{metric}"
-            return path, params, lambda body, _: read_external_values(body), _VALUE_BYTES
+            return path, params, read_external_values, _VALUE_BYTES
         params = {"metricLabelSelector": key.selector} if key.selector else {}
         about = "pods/*"
         if isinstance(key, ObjectMetricKey):
@@ -472,30 +325,20 @@ class Fetcher:
         root = f"{CUSTOM_PATH}/{self._apis.custom_metrics_version()}"
         path = f"{root}/namespaces/{namespace}/{about}/{metric}"
         if isinstance(key, ObjectMetricKey):
-            return path, params, lambda body, _: read_object_value(body), _VALUE_BYTES
+            return path, params, read_object_value, _VALUE_BYTES
         return path, params, read_pod_values, _LIST_BYTES
 
-    def _ask(self, key: MetricKey, timeout: float) -> _Reply:
+    def _ask(self, key: MetricKey, timeout: float) -> Response:
         """Send one request and read its response; any failure becomes the response's error."""
         try:
             path, params, read, limit_bytes = self._request(key)
-        except ApiError as error:
-            return _Reply(Response(self._clock(), error=error.text))
-        notes: list[str] = []
-        begun = self._pool.now()
-        try:
             body = self._client.get(
                 path, params, limit_bytes=limit_bytes, timeout=timeout, attempts=_ATTEMPTS,
                 verb="list",
             )  # fmt: skip
             fetched_ms = self._clock()
-            samples = read(body, notes)
+            return Response(fetched_ms, read(body))  # type: ignore[arg-type]
         except ApiError as error:
-            forbidden = isinstance(error, Refused) and error.status == 403
-            slow = self._pool.now() - begun >= _SLOW_SHARE * timeout
-            return _Reply(Response(self._clock(), error=error.text), (), forbidden, slow)
+            return Response(self._clock(), error=error.text)
         except ValueError as error:
-            return _Reply(Response(self._clock(), error=self._client.hide(str(error))))
-        hide = self._client.hide
-        named = tuple(f"{path.removeprefix('/apis/')}: {hide(note)}" for note in notes)
-        return _Reply(Response(fetched_ms, samples), named)  # type: ignore[arg-type]
+            return Response(self._clock(), error=self._client.hide(str(error)))

@@ -86,11 +86,6 @@ def exec_spec(plugin: object, cluster: Mapping[str, Any], where: str) -> ExecSpe
             f"{where}: expected {' or '.join(VERSIONS)} as apiVersion of the user's exec, got "
             f"{version!r}"
         )
-    if plugin.get("interactiveMode") == "Always":
-        raise UsageError(
-            f"{where}: the user's exec needs a terminal (interactiveMode: Always), which is not "
-            "supported: use a kubeconfig with another login"
-        )
     args, env = plugin.get("args") or [], plugin.get("env") or []
     try:
         variables = tuple((one["name"], one["value"]) for one in env)
@@ -217,17 +212,10 @@ def _check_end(code: int, name: str, said: str) -> None:
     plain = "".join(char if char.isprintable() else " " for char in said)
     quoted = " ".join(plain.split())[-_MOST_TEXT:]
     if code < 0:
-        how = f"was killed by {_signal_name(-code)}"
+        how = f"was killed by signal {-code}"
     else:
         how = f"failed with exit code {code}"
     raise _failed(f"executable {name} {how}{': ' + quoted if quoted else ''}")
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _failed(text: str) -> Unreachable:

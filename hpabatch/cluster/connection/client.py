@@ -7,11 +7,12 @@ because only its caller knows where to resume (`cluster.watch.watch`).
 from __future__ import annotations
 
 import random
-import re
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
-from typing import Final, NamedTuple, Self, TypeVar
+from typing import Final, Generic, NamedTuple, Self, TypeVar
 
 import httpx2
 import msgspec
@@ -27,8 +28,66 @@ from hpabatch.cluster.connection.errors import (
 )
 from hpabatch.cluster.connection.wire import Wire
 from hpabatch.cluster.objects.objects import UNREADABLE
-from hpabatch.web.bounded import plain_pieces, read_body
-from hpabatch.web.network import Sockets
+from hpabatch.web.network import Sockets, plain_pieces, read_body
+
+DEADLINE_ERROR: Final = "context deadline exceeded"
+_GLANCE_S: Final = 0.2  # interval of a run's checks for `end`
+
+ResultT = TypeVar("ResultT")
+
+
+class RequestPool(Generic[ResultT]):
+    """Runs of calls that end by a deadline or are abandoned.
+
+    A call gets the seconds that are left and must end within them; a late call keeps its thread
+    until it ends, and does not delay later runs, which have threads of their own.
+    """
+
+    def __init__(self, workers: int = 8, clock: Callable[[], float] = time.monotonic) -> None:
+        """Take the number of concurrent calls (at least 1); the clock counts seconds."""
+        self._workers = max(1, workers)
+        self._clock = clock
+        self._ended = threading.Event()
+
+    def run(
+        self, calls: Sequence[Callable[[float], ResultT]], deadline: float
+    ) -> list[ResultT | BaseException]:
+        """Return each call's result, or what it raised; TimeoutError: it was late, or not begun.
+
+        Args:
+            calls: in the order in which they are started.
+            deadline: on this pool's clock.
+        """
+        executor = ThreadPoolExecutor(self._workers, "hpabatch-request")
+        futures = [executor.submit(self._begin, call, deadline) for call in calls]
+        until = time.monotonic() + deadline - self._clock()
+        while not self._ended.is_set():
+            left = max(0.0, until - time.monotonic())
+            if not wait(futures, timeout=min(left, _GLANCE_S)).not_done or not left:
+                break
+        executor.shutdown(wait=False, cancel_futures=True)
+        return [_result(future) for future in futures]
+
+    def end(self) -> None:
+        """End a running `run` soon, later ones at once: their calls are late. For any thread."""
+        self._ended.set()
+
+    def now(self) -> float:
+        """Return the time on this pool's clock, seconds."""
+        return self._clock()
+
+    def _begin(self, call: Callable[[float], ResultT], deadline: float) -> ResultT:
+        left = deadline - self._clock()
+        if left <= 0 or self._ended.is_set():
+            raise TimeoutError(DEADLINE_ERROR)
+        return call(left)
+
+
+def _result(future: Future[ResultT]) -> ResultT | BaseException:
+    if not future.done() or future.cancelled():
+        return TimeoutError(DEADLINE_ERROR)
+    return future.exception() or future.result()
+
 
 LINE_BYTES: Final = 32 * 2**20
 _REPLY_S: Final = 30.0
@@ -100,7 +159,7 @@ def split_lines(pieces: Iterator[bytes], longest: int, what: str = "") -> Iterat
     """Yield the lines of a body that comes in pieces, without their ends.
 
     Raises:
-        TooLarge: a line is longer than `longest` bytes; the message has its beginning.
+        TooLarge: a line is longer than `longest` bytes.
     """
     kept: list[bytes] = []
     size = 0
@@ -113,7 +172,7 @@ def split_lines(pieces: Iterator[bytes], longest: int, what: str = "") -> Iterat
                 line = b"".join(kept)
                 kept, size = [], 0
             if len(line) > longest:
-                raise TooLarge(_too_long(line, longest, what), 200)
+                raise TooLarge(_too_long(longest, what), 200)
             if line:
                 yield line
             start, end = end + 1, piece.find(b"\n", end + 1)
@@ -121,20 +180,13 @@ def split_lines(pieces: Iterator[bytes], longest: int, what: str = "") -> Iterat
             kept.append(piece[start:])
             size += len(piece) - start
             if size > longest:
-                raise TooLarge(_too_long(b"".join(kept), longest, what), 200)
+                raise TooLarge(_too_long(longest, what), 200)
     if kept:
         yield b"".join(kept)
 
 
-def _too_long(line: bytes, longest: int, what: str) -> str:
-    """Return the message for a line that is too long, with the object's name if it is found."""
-    found = [
-        match.group(1).decode("utf-8", "replace")
-        for field in (b"namespace", b"name")
-        if (match := re.search(rb'"%b":"([^"\\]{1,253})"' % field, line[:4096]))
-    ]
-    named = f" ({'/'.join(found)})" if found else ""
-    return f"{what}: an event of more than {longest / 2**20:.3g} MiB{named} was not read"
+def _too_long(longest: int, what: str) -> str:
+    return f"{what}: an event of more than {longest / 2**20:.3g} MiB was not read"
 
 
 T = TypeVar("T")
@@ -145,7 +197,6 @@ PAGE_OBJECTS: Final = 500
 _PAGE_S: Final = 60.0  # for each page, all attempts together
 _MOST_LISTS: Final = 3
 _MOST_PAGES: Final = 2000  # of 500 objects: a million
-_MOST_EMPTY: Final = 16
 _OWN_PATH: Final = "/version"
 _FIRST_WAIT_S: Final = 0.25
 _LONGEST_WAIT_S: Final = 10.0
@@ -162,14 +213,6 @@ class Page(NamedTuple):
     items: list[msgspec.Raw]
     resource_version: str
     first: bool
-
-
-class Dated(NamedTuple):
-    """A response's Date, and the local times of request and response (UTC s)."""
-
-    date: str
-    asked_s: float
-    came_s: float
 
 
 class _ListMeta(msgspec.Struct, gc=False):
@@ -232,8 +275,10 @@ class ApiClient(Wire):
             lambda: self._read(verb, path, params or {}, limit_bytes, until), until, attempts
         )
 
-    def dated(self, timeout: float) -> Dated:
+    def date(self, timeout: float) -> tuple[float, str, float]:
         """Return the Date of a response of the API server itself, from one attempt.
+
+        It stands between the local times (UTC s) of request and response.
 
         Args:
             timeout: seconds.
@@ -247,7 +292,7 @@ class ApiClient(Wire):
             if response.status_code != 200:
                 raise self.refusal(response, _OWN_PATH)
             read_body(response, GET_BYTES, time.monotonic() + timeout)
-            return Dated(response.headers.get("date", ""), asked_s, came_s)
+            return asked_s, response.headers.get("date", ""), came_s
 
     def list_pages(self, path: str, *, chunk: int = PAGE_OBJECTS) -> Iterator[Page]:
         """Yield a list page by page, all of one resource version.
@@ -262,7 +307,7 @@ class ApiClient(Wire):
             ApiError: see `errors`; Expired if it expired again and again, InvalidResponse if it
                 has no end.
         """
-        lists, token, tokens, empty = 1, "", set[int](), 0
+        lists, token, pages = 1, "", 0
         while True:
             query = {"limit": str(chunk)} | ({"continue": token} if token else {})
             try:
@@ -275,23 +320,17 @@ class ApiClient(Wire):
             except Expired:
                 if not token or lists == _MOST_LISTS:
                     raise
-                lists, token, tokens, empty = lists + 1, "", set(), 0
+                lists, token, pages = lists + 1, "", 0
                 continue
             meta = found.metadata or _ListMeta()
             yield Page(found.items or [], meta.resourceVersion or "", not token)
             token = meta.continue_ or ""
             if not token:
                 return
-            empty, wrong = 0 if found.items else empty + 1, ""
-            if hash(token) in tokens:
-                wrong = "a continue token that it gave before"
-            elif empty > _MOST_EMPTY:
-                wrong = f"{empty} pages without an object, one after the other"
-            elif len(tokens) >= _MOST_PAGES:
-                wrong = f"more than {_MOST_PAGES} pages"
-            if wrong:
-                raise InvalidResponse(f"{path}: expected a list that ends, got {wrong}", 200)
-            tokens.add(hash(token))
+            pages += 1
+            if pages >= _MOST_PAGES:
+                wrong = f"{path}: expected a list that ends, got {pages} pages and no end"
+                raise InvalidResponse(wrong, 200)
 
     def watch(
         self,

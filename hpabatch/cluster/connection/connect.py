@@ -183,7 +183,7 @@ class Connection:
             ) from None
         headers = [
             ("Accept", "application/json"), ("Accept-Encoding", "identity"),
-            ("User-Agent", f"hpabatch/{__version__}"), *target.headers,
+            ("User-Agent", f"hpabatch/{__version__}"),
         ]  # fmt: skip
         http = httpx2.Client(transport=transport, auth=self._auth, headers=headers)
         return _Current(http, certificate, files)

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
 
 import msgspec
 import yaml
@@ -28,8 +27,6 @@ _FILES: Final = {
     "clusters": ("certificate-authority",),
     "users": ("client-certificate", "client-key", "tokenFile"),
 }
-_NAME_CHARACTERS: Final = "!#$&'*+-.^_`|~"
-"""Characters of header names besides letters and digits, without the percent sign."""
 _Json = dict[str, Any]
 
 
@@ -72,7 +69,6 @@ class Target:
     Attributes:
         context, server, user: its entries; without a user, requests are anonymous.
         where: the file, for messages.
-        headers: of every request: impersonation.
         plugin: the exec plugin that gives credentials.
     """
 
@@ -81,7 +77,6 @@ class Target:
     server: Server = field(repr=False)
     user: User = field(repr=False)
     where: str
-    headers: tuple[tuple[str, str], ...] = ()
     plugin: ExecSpec | None = None
 
 
@@ -227,7 +222,7 @@ def _target(merged: _Json, context: str, where: str) -> Target:
     user = _entry(merged, "users", str(user_name), where) if user_name else {}
     if not cluster.get("server"):
         raise UsageError(f"{where}: cluster {cluster_name!r} has no server")
-    _check(cluster, user, where)
+    _check(user, where)
     try:
         return Target(
             context,
@@ -235,7 +230,6 @@ def _target(merged: _Json, context: str, where: str) -> Target:
             msgspec.convert(cluster, Server),
             msgspec.convert(user, User),
             where,
-            _acting_for(user, where),
             exec_spec(user["exec"], cluster, where) if "exec" in user else None,
         )
     except msgspec.ValidationError as error:
@@ -251,17 +245,10 @@ def _entry(merged: _Json, name: str, wanted: str, where: str) -> _Json:
     raise UsageError(f"{where}: no {_LISTS[name]} {wanted!r}; there are: {names}")
 
 
-def _check(cluster: _Json, user: _Json, where: str) -> None:
-    if "auth-provider" in user and not ("token" in user or "exec" in user):
+def _check(user: _Json, where: str) -> None:
+    if {"as", "as-uid", "as-groups", "as-user-extra"} & user.keys():
         raise UsageError(
-            f"{where}: the user's auth-provider is of a kind that kubectl dropped in 1.26: let it "
-            "write an exec plugin instead"
-        )
-    trusts = "certificate-authority" in cluster or "certificate-authority-data" in cluster
-    if cluster.get("insecure-skip-tls-verify") and trusts:
-        raise UsageError(
-            f"{where}: the cluster has a certificate authority and insecure-skip-tls-verify: keep "
-            "one of them"
+            f"{where}: the user acts for another (as), which is not supported: log in as that one"
         )
     for kind in ("client-certificate", "client-key"):
         other = "client-key" if kind == "client-certificate" else "client-certificate"
@@ -269,25 +256,3 @@ def _check(cluster: _Json, user: _Json, where: str) -> None:
             other in user or f"{other}-data" in user
         ):
             raise UsageError(f"{where}: the user has a {kind}, but no {other}")
-
-
-def _acting_for(user: _Json, where: str) -> tuple[tuple[str, str], ...]:
-    found = []
-    if "as" in user:
-        found.append(("Impersonate-User", str(user["as"])))
-    if "as-uid" in user:
-        found.append(("Impersonate-Uid", str(user["as-uid"])))
-    found += [("Impersonate-Group", str(group)) for group in user.get("as-groups") or ()]
-    for key, values in (user.get("as-user-extra") or {}).items():
-        # As client-go's headerKeyEscape: keys such as example.com/project are usual.
-        name = f"Impersonate-Extra-{quote(str(key), safe=_NAME_CHARACTERS)}"
-        found += [(name, str(value)) for value in values]
-    if found and "as" not in user:
-        raise UsageError(f"{where}: the user has as-groups, as-uid or as-user-extra, but no as")
-    for name, value in found:
-        if not (value.isascii() and value.isprintable()):
-            raise UsageError(
-                f"{where}: {name}: expected printable ASCII, as headers have it, got {value!r}: "
-                "correct as, as-uid, as-groups and as-user-extra"
-            )
-    return tuple(found)

@@ -23,8 +23,7 @@ from hpabatch.cluster.connection.errors import (
     error_of_reply,
     requested_resource,
 )
-from hpabatch.web.bounded import read_body
-from hpabatch.web.network import SocketOption, Sockets
+from hpabatch.web.network import SocketOption, Sockets, read_body
 
 
 class Body(NamedTuple):

@@ -17,7 +17,7 @@ from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.connect import Connection
 from hpabatch.cluster.connection.errors import ApiError, Busy, InvalidResponse, Unreachable
 from hpabatch.cluster.connection.wire import Body, Fence
-from hpabatch.web.bounded import read_body
+from hpabatch.web.network import read_body
 
 Json = dict[str, Any]
 

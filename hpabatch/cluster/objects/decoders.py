@@ -126,7 +126,7 @@ class PodDecoder:
             thing = self._pod(meta, pod.spec or _Spec(), pod.status or _Status())
         except UNREADABLE as error:
             raise broken("pod", raw, error) from None
-        return Decoded((thing.namespace, thing.name), thing.uid, meta.resourceVersion or "", thing)
+        return Decoded((thing.namespace, thing.name), thing)
 
     def _pod(self, meta: Meta, spec: _Spec, status: _Status) -> PodObject:
         namespace, name = key_of(meta)
@@ -273,7 +273,7 @@ class HpaDecoder:
             thing = self._hpa(key, wire, meta)
         except UNREADABLE as error:
             raise broken("horizontalpodautoscaler", raw, error) from None
-        return Decoded(key, meta.uid or "", meta.resourceVersion or "", thing)
+        return Decoded(key, thing)
 
     def _hpa(self, key: PodKey, wire: _Hpa, meta: Meta) -> HpaObject:
         version = wire.apiVersion or self._version
@@ -322,9 +322,6 @@ BUILT_IN: Final[dict[tuple[str, str], str]] = {
     REPLICATION_CONTROLLER: "replicationcontrollers",
 }
 """Resources by group and kind whose scale is read from the object; all are v1."""
-ANNOTATION: Final = "hpabatch/apply"
-"""With the value "off" on an HPA (with --manifests: on the target), its target is not scaled."""
-_ANNOTATION_JSON: Final = b'"hpabatch/apply"'
 
 
 class _WorkloadSpec(msgspec.Struct, gc=False):
@@ -335,7 +332,6 @@ class _WorkloadSpec(msgspec.Struct, gc=False):
 class _WorkloadStatus(msgspec.Struct, gc=False):
     replicas: int | None = None
     selector: msgspec.Raw = msgspec.Raw()
-    targetSelector: Text = None  # noqa: N815
 
 
 class _Object(msgspec.Struct, gc=False):
@@ -375,17 +371,15 @@ class WorkloadDecoder:
         try:
             spec, status = found.spec or _WorkloadSpec(), found.status or _WorkloadStatus()
             selector = self._selectors(bytes(spec.selector))
-            raw_map = bytes(meta.annotations)
             thing = ScaleObject(
                 key, _size(spec.replicas, 1), _size(status.replicas), selector,
                 uid=meta.uid or "", version=meta.resourceVersion or "",
-                apply=string_map(raw_map).get(ANNOTATION) if _ANNOTATION_JSON in raw_map else None,
             )  # fmt: skip
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise broken(self._object_kind, raw, error) from None
         except ValueError as error:
             thing = ScaleObject(key, error=str(error), code=codes.SCALE_GET_FAILED)
-        return Decoded(key, meta.uid or "", meta.resourceVersion or "", thing)
+        return Decoded(key, thing)
 
 
 def selector_text(raw: bytes) -> str:
@@ -406,10 +400,7 @@ def set_text(raw: bytes) -> str:
 
 
 def read_scale(key: ScaleKey, raw: bytes) -> ScaleObject:
-    """Return the scale in a subresource's response, of any API version.
-
-    In extensions/v1beta1 and apps/v1beta1 and v1beta2 the selector's string is `targetSelector`,
-    and a map of labels stands beside it (client-go scale/scheme, Convert_…_ScaleStatus).
+    """Return the scale in a subresource's response, of autoscaling/v1.
 
     Raises:
         BrokenObjectError: it is no Scale.
@@ -418,12 +409,7 @@ def read_scale(key: ScaleKey, raw: bytes) -> ScaleObject:
         found = _OBJECT.decode(raw)
         spec, status = found.spec or _WorkloadSpec(), found.status or _WorkloadStatus()
         written = bytes(status.selector)
-        if status.targetSelector:
-            selector = status.targetSelector
-        elif written[:1] == b"{":
-            selector = set_text(written)
-        else:
-            selector = "" if written in NOTHING else _TEXT.decode(written)
+        selector = "" if written in NOTHING else _TEXT.decode(written)
         return ScaleObject(key, _size(spec.replicas), _size(status.replicas), selector)
     except UNREADABLE as error:
         raise broken(f"scale of {key.kind} {key.namespace}/{key.name}", raw, error) from None

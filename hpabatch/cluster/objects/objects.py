@@ -30,11 +30,9 @@ NOTHING: Final = (b"", b"null")
 
 
 class Decoded(NamedTuple):
-    """One object: key, uid and resource version, value."""
+    """One object."""
 
     key: PodKey | ScaleKey
-    uid: str
-    resource_version: str
     thing: Thing
 
 

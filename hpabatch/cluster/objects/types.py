@@ -99,8 +99,7 @@ class ScaleObject:
 
     `error`: why it cannot be read, in the API server's words; then the rest is not known.
     `code` is SCALE_OK, SCALE_GET_FAILED, SCALE_BAD_VERSION or SCALE_NO_RESOURCE. Of a scale that
-    follows from a watched object, `uid` and `version` are the object's, and `apply` is its
-    annotation hpabatch/apply; otherwise they are "" and None.
+    follows from a watched object, `uid` and `version` are the object's; otherwise they are "".
     """
 
     key: ScaleKey
@@ -111,7 +110,6 @@ class ScaleObject:
     code: int = 0
     uid: str = field(default="", compare=False)
     version: str = field(default="", compare=False)
-    apply: str | None = field(default=None, compare=False)
 
 
 Thing: TypeAlias = PodObject | HpaObject | ScaleObject
@@ -246,9 +244,6 @@ class Inbox:
 
     A decision knows the changes that were put before its cut, and no later ones. So changes and
     cuts alone tell what each decision knew.
-
-    Attributes:
-        behind_ms: by how much the clock is behind the times given here, after it was set back.
     """
 
     def __init__(
@@ -261,7 +256,6 @@ class Inbox:
                 `elapsed`, as windows and policies need, until the clock has caught up.
             elapsed: monotonic ms.
         """
-        self.behind_ms = 0
         self._clock = clock
         self._elapsed = elapsed
         self._last_elapsed = elapsed()
@@ -302,7 +296,6 @@ class Inbox:
         else:
             self._last_ms = wall
         self._last_elapsed = elapsed
-        self.behind_ms = max(self._last_ms - wall, 0)
         return self._last_ms
 
 

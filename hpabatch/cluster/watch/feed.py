@@ -6,21 +6,21 @@ where there is one, otherwise from a request. Only the scales of targets are pas
 
 from __future__ import annotations
 
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from hpabatch.cluster.apis.discovery import Discovery
-from hpabatch.cluster.apis.scales import (
+from hpabatch.cluster.apis.discovery import (
     REFRESH_S,
+    Discovery,
     bad_version,
     missing_scale,
     read_scale_from,
     target_key,
 )
-from hpabatch.cluster.connection.client import ApiClient
-from hpabatch.cluster.connection.pool import NeverBegunError, RequestPool, Turns
+from hpabatch.cluster.connection.client import ApiClient, RequestPool
 from hpabatch.cluster.objects.decoders import BUILT_IN
 from hpabatch.cluster.objects.types import (
     Change,
@@ -66,7 +66,6 @@ class Feed(ABC):
         self._inbox, self._client, self._apis = inbox, client, apis
         self._deadline_s = deadline_s
         self._pool: RequestPool[ScaleObject] = RequestPool(workers)
-        self._turns: Turns[ScaleKey] = Turns()
         self._pending: list[Change] = []
         self._targets: dict[PodKey, ScaleKey] = {}
         self._owners: dict[ScaleKey, int] = {}
@@ -92,13 +91,12 @@ class Feed(ABC):
         """End all watches."""
         for watch in self.watches.values():
             watch.stop()
-        self._pool.close()
 
     def read_scales(self) -> int:
         """Request the scales that no watch covers; return how many. Never raises.
 
-        A late scale has that as its error. A scale whose request was not sent in time keeps its
-        state, and is requested first the next time.
+        A late scale has that as its error. They are requested in any order, so that none is always
+        the last one.
         """
         listing = {name: watch.states for name, watch in self.watches.items()}
         keys = {
@@ -107,17 +105,14 @@ class Feed(ABC):
             # (a watch that has begun will cover it)
             and not _covers(listing, key, lambda one: not one.synced and not one.is_hopeless)
         }  # fmt: skip
-        self._turns.keep(keys)
-        ordered = self._turns.order(sorted(keys))
+        ordered = random.sample(sorted(keys), len(keys))
         calls = [partial(read_scale_from, self._client, self._apis, key) for key in ordered]
         results = self._pool.run(calls, self._pool.now() + self._deadline_s)
         for key, result in zip(ordered, results, strict=True):
-            self._turns.note(key, result)
-            if isinstance(result, ScaleObject):
-                self._asked[key] = result
-            elif not isinstance(result, NeverBegunError):
+            if isinstance(result, BaseException):
                 text = str(result) or type(result).__name__
-                self._asked[key] = ScaleObject(key, error=text, code=codes.SCALE_GET_FAILED)
+                result = ScaleObject(key, error=text, code=codes.SCALE_GET_FAILED)
+            self._asked[key] = result
         return len(ordered)
 
     def learn(self) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Sequence, Set
 from typing import Final
 
-from hpabatch.cluster.apis.discovery import ClockSkew, Discovery
+from hpabatch.cluster.apis.discovery import ClockSkew, Discovery, target_key
 from hpabatch.cluster.apis.metrics import Fetcher
-from hpabatch.cluster.apis.scales import target_key
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.objects.decoders import BUILT_IN, HpaDecoder, PodDecoder, WorkloadDecoder
 from hpabatch.cluster.objects.objects import Decoder
@@ -33,11 +30,9 @@ _KINDS = {(group, resource): kind for (group, kind), resource in BUILT_IN.items(
 
 _HPA_WATCH: Final = NEEDED[0]
 _MOST_NAMED: Final = 10
-"""Failures of one kind up to this number are listed one by one, more as a summary."""
+"""Failures of one kind that are listed one by one."""
 _SKEW_PASSES: Final = 8
 """Passes between two comparisons of the clocks: with the default period, two minutes."""
-_QUOTED: Final = re.compile(r'"[a-z]+://([^/"]+)[^"]*"')
-_ASKED: Final = re.compile(r" \(get [^)]*\)$")
 
 
 class Site(Feed):
@@ -74,20 +69,15 @@ class Site(Feed):
             client, discovery, workers=at_once, deadline_s=budget_s,
             cluster_wide=not namespaces,
         )  # fmt: skip
-        self._failing: dict[str, str] = {}  # of this pass, and notes on items left out
-        self._notes: tuple[str, ...] = ()
-        self._skew = ClockSkew(client, lambda: self._inbox.behind_ms / 1000)
+        self._failing: dict[str, str] = {}  # of this pass
+        self._skew = ClockSkew(client)
         self._passes = 0
 
     def start(self) -> None:
         """Start the watches."""
         for item in self._own or ():
-            self.put_own(item)
+            self._inbox.put(Kind.hpa, (item.namespace, item.name), item)
         super().start()
-
-    def put_own(self, item: HpaObject) -> None:
-        """Replace an own document, which has another status."""
-        self._inbox.put(Kind.hpa, (item.namespace, item.name), item)
 
     def named_targets(self) -> dict[ScaleKey, str]:
         """Return the targets that HPAs of the cluster name, and one that does."""
@@ -110,7 +100,6 @@ class Site(Feed):
         """End all watches and requests, and the client."""
         self.end()  # otherwise every watch would wait for its server
         super().stop()
-        self._fetcher.close()
 
     def blindness(self) -> str:
         """Return why the HPAs of the cluster may be others than are known, "" if they are known."""
@@ -137,18 +126,13 @@ class Site(Feed):
         if self._passes % _SKEW_PASSES == 0:
             self._skew.look()
         self._passes += 1
-        self._failing, self._notes = {}, ()
+        self._failing = {}
         return super().read_scales()
 
     def fetch(self, wanted: Set[MetricKey]) -> Responses:
         """Fetch from the metrics APIs; failures are in the responses."""
         responses = self._fetcher.fetch(wanted)
-        failing, any_good = _failing(responses)
-        self._failing |= failing
-        self._notes += self._fetcher.notes
-        if any_good:
-            for watch in self.watches.values():
-                watch.hurry()
+        self._failing |= _failing(responses)
         return responses
 
     def states(self) -> list[WatchState]:
@@ -174,9 +158,8 @@ class Site(Feed):
                     found[place] = state.last_error
             wrong = {f"{name} {what}": text for what, text in watch.wrong.items()}
             found |= _few(name, wrong)
-        notes, skew = self._notes, self._skew.problem
-        found |= self._failing
-        return found | ({"items": notes[0]} if notes else {}) | ({"clock": skew} if skew else {})
+        skew = self._skew.problem
+        return found | self._failing | ({"clock": skew} if skew else {})
 
     def request_count(self) -> int:
         """Return the number of requests so far."""
@@ -206,18 +189,15 @@ def _key(name: str) -> PodKey | None:
     return (namespace, own) if slash else None
 
 
-def _failing(responses: Responses) -> tuple[dict[str, str], bool]:
-    """Return the errors of the metrics APIs by subject, and whether any request succeeded."""
+def _failing(responses: Responses) -> dict[str, str]:
+    """Return the errors of the metrics APIs by subject."""
     found: dict[str, dict[str, str]] = {}
-    good = False
     for key in sorted(responses, key=_rank):
         (api, about), response = _about(key), responses[key]
         if response.error:
             found.setdefault(api, {}).setdefault(f"{api}{about}", response.error)
-        else:
-            good = True
     few = [_few(api, wrong) for api, wrong in found.items()]
-    return {about: text for wrong in few for about, text in wrong.items()}, good
+    return {about: text for wrong in few for about, text in wrong.items()}
 
 
 def _rank(key: MetricKey) -> tuple[int, tuple[str, ...]]:
@@ -237,10 +217,10 @@ def _about(key: MetricKey) -> tuple[str, str]:
 
 
 def _few(kind: str, wrong: dict[str, str]) -> dict[str, str]:
-    """Return problems of one kind: one by one, or a summary with the most frequent one."""
+    """Return problems of one kind: the first ones, and that there are more.
+
+    Their number is left out: it would differ in every pass.
+    """
     if len(wrong) <= _MOST_NAMED:
         return wrong
-    # Without their subjects, so that equal ones are counted together.
-    texts = Counter(_ASKED.sub("", _QUOTED.sub(r"\1", text)) for text in wrong.values())
-    # Their number is left out: it would differ in every pass.
-    return {kind: f"many fail, most of them so: {min(texts, key=lambda t: (-texts[t], t))}"}
+    return dict(list(wrong.items())[:_MOST_NAMED]) | {kind: "more of them fail"}

@@ -5,10 +5,9 @@ that is not possible, a list tells what changed meanwhile, as for the cluster's 
 (client-go tools/cache, Reflector). Of each object only uid and resource version are kept: they tell
 what is new, what was deleted and created again, and, after a list, what vanished.
 
-After a failure the storage may be another: etcd restored from a backup, or emptied, counts from a
-lower version. A server accepts a watch from a version that it has not reached, and leaves out all
-changes until it has (staging/src/k8s.io/apiserver/pkg/storage/cacher, cacheWatcher.process). So a
-resumed watch is preceded by a list of one object.
+As those controllers, it has to be started again after etcd was restored from a backup or emptied: a
+server accepts a watch from a version that it has not reached, and leaves out all changes until it
+has (staging/src/k8s.io/apiserver/pkg/storage/cacher, cacheWatcher.process).
 """
 
 from __future__ import annotations
@@ -136,20 +135,6 @@ class Memory:
         self._listed = set()
         self.version = version
 
-    def is_of_same_storage(self, items: Sequence[msgspec.Raw], version: str) -> bool:
-        """Return whether the beginning of a list continues what is known.
-
-        It does not after the API server's storage was emptied or restored: resource versions are
-        lower than before, or objects are others. It may not if the first object was made since.
-        """
-        if version.isdecimal() and self.version.isdecimal() and int(version) < int(self.version):
-            return False
-        meta = self._meta(items[0]) if items else None
-        if meta is None:
-            return not items and not self._seen
-        known = self._seen.get((meta.namespace or "", meta.name or ""))
-        return known is not None and known.uid == (meta.uid or "")
-
     def event(self, line: bytes) -> None:
         """Take a line of a watch.
 
@@ -262,7 +247,7 @@ class WatchLimits:
     shortest_s: int = 300
     longest_s: int = 600
     first_wait_s: float = 0.8
-    longest_wait_s: float = 30.0
+    longest_wait_s: float = 10.0
     page_objects: int = PAGE_OBJECTS
     line_bytes: int = LINE_BYTES
 
@@ -409,11 +394,6 @@ class Watcher:
         """Errors of objects that cannot be decoded now, by `namespace/name`."""
         return {name: text for part in self._parts for name, text in part.memory.wrong.items()}
 
-    def hurry(self) -> None:
-        """Retry at once where the server was unreachable: it was reached."""
-        for part in self._parts:
-            part.hurry()
-
 
 class _Part:
     """Watch of one namespace or of all, in a thread of its own; `state`, `stop`: for any thread."""
@@ -430,14 +410,11 @@ class _Part:
         self._limits = limits
         self._state = state
         self._stopped = threading.Event()
-        self._wake = threading.Event()
-        self._hurries = False
         self._lock = threading.Lock()
         self._stream: WatchStream | None = None
         self._failures = 0
         self._short = 0
         self._lists = 0
-        self._failed = False  # since the storage was last known to be the same
 
     @property
     def state(self) -> WatchState:
@@ -445,26 +422,18 @@ class _Part:
         memory, relists = self.memory, max(0, self._lists - 1)
         return replace(self._state, objects=len(memory), relists=relists, broken=memory.broken)
 
-    def hurry(self) -> None:
-        if self._hurries:
-            self._wake.set()
-
     def stop(self) -> None:
         """End the thread soon."""
         with self._lock:
             self._stopped.set()
-            self._wake.set()
             if self._stream is not None:
                 self._stream.end()
 
     def _run(self) -> None:
         while not self._stopped.is_set():
             try:
-                if self._failed and self.memory.version:
-                    self._check_storage()
                 if not self.memory.version:
                     self._list()
-                self._failed = False
                 self._watch()
             except ApiError as error:
                 if self._stopped.is_set():
@@ -477,12 +446,6 @@ class _Part:
                 self._note(InvalidResponse(f"{type(error).__name__}: {error}"))
                 self.memory.begin_list()
                 self._wait(None)
-
-    def _check_storage(self) -> None:
-        """Let a list follow where the API server's storage is another than before a failure."""
-        first = next(self._client.list_pages(self._path, chunk=1))
-        if not self.memory.is_of_same_storage(first.items, first.resource_version):
-            self.memory.begin_list()
 
     def _list(self) -> None:
         version = ""
@@ -541,7 +504,6 @@ class _Part:
 
     def _note(self, error: ApiError) -> None:
         self._failures += 1
-        self._failed = True
         state = self._state
         self._state = replace(
             state,
@@ -567,8 +529,4 @@ class _Part:
         wait_s *= random.uniform(0.5, 1.0)  # noqa: S311
         if isinstance(error, Busy) and error.retry_after is not None:
             wait_s = max(wait_s, min(error.retry_after, limits.longest_wait_s))
-        self._hurries = isinstance(error, Unreachable)
-        self._wake.wait(wait_s)
-        self._hurries = False
-        if not self._stopped.is_set():
-            self._wake.clear()
+        self._stopped.wait(wait_s)

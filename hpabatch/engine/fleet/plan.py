@@ -45,7 +45,7 @@ from hpabatch.engine.fleet.stated_requests import (
 )
 from hpabatch.engine.fleet.versions import Versions, versions_of
 from hpabatch.history.base import Wanted
-from hpabatch.history.polars_errors import BROKEN
+from hpabatch.history.checks import BROKEN
 from hpabatch.history.provenance import guesses_told
 from hpabatch.history.reader import History
 from hpabatch.inputs.lenses import Lens, ratios_words, words_of

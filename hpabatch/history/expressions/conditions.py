@@ -5,10 +5,10 @@ from __future__ import annotations
 import polars as pl
 
 from hpabatch.errors import UsageError
+from hpabatch.history.checks import BROKEN, first_line
 from hpabatch.history.expressions.parser import compile_condition
 from hpabatch.history.expressions.tokens import ExpressionError
 from hpabatch.history.expressions.typed import Schema
-from hpabatch.history.polars_errors import BROKEN, first_line
 
 
 def condition_on(text: str, schema: Schema, told: str) -> pl.Expr:

@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import polars as pl
 
+from hpabatch.history.checks import BROKEN, first_line
 from hpabatch.history.expressions.tokens import ExpressionError
-from hpabatch.history.polars_errors import BROKEN, first_line
 
 MAX_SIZE: Final = 100_000
 """Nodes of the Polars expression."""

@@ -82,13 +82,12 @@ class StoreWriter:
         """Append a log entry, unless its part is there.
 
         Raises:
-            HistoryError, UsageError: see `append`, or a file of the entry was deleted meanwhile.
+            HistoryError, UsageError: see `append`.
         """
 
         def whole(snapshot: Snapshot) -> LogEntry | None:
             if entry.part and entry.part in snapshot.parts:
                 return None
-            self._check_present(entry.add)
             add, remove = ((), ()) if amend is None else amend(snapshot)
             return replace(entry, add=(*add, *entry.add), remove=(*remove, *entry.remove))
 
@@ -112,22 +111,8 @@ class StoreWriter:
                 raise UsageError(
                     f"{self.storage.url(entry_name(number))} exists but is not listed; try again"
                 )
-            # A process that slept for a day may have taken a number that was deleted: its part is
-            # not in the state then, and it tries again.
-            if is_made and (self.snapshot.checkpoint <= number or not entry.part):
+            if is_made:
                 return
-
-    def _check_present(self, files: Sequence[FileEntry]) -> None:
-        """Refuse files that a compaction deleted as orphans, because their part took too long."""
-        with ThreadPoolExecutor(16) as pool:
-            tails = list(pool.map(lambda file: self.storage.tail(file.path, 1), files))
-        for file, tail in zip(files, tails, strict=True):
-            if tail is None:
-                raise UsageError(
-                    f"{self.storage.url(file.path)} was removed by a compaction before its part "
-                    "was complete, and nothing of the part was added; write the part again, in "
-                    "less than a day"
-                )
 
 
 Amend = Callable[[Snapshot], tuple[Sequence[FileEntry], Sequence[str]]]

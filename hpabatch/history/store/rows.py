@@ -11,14 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from hpabatch.errors import HistoryError
 from hpabatch.history.checks import conform, refuse_rows
 from hpabatch.history.columns import TIME, Table
-from hpabatch.history.parquet import BROKEN, broken, check_size
-from hpabatch.history.schema import table_named
+from hpabatch.history.parquet import BROKEN, broken
 from hpabatch.history.store.catalog import FileEntry
 from hpabatch.history.store.storage import Storage
 
@@ -108,11 +105,6 @@ class DataFiles:
                 f"{url} was changed after it was written: its Parquet footer is not the one that "
                 "the log names; restore it from a copy"
             )
-        try:
-            metadata = pq.read_metadata(pa.BufferReader(tail))
-        except (pa.ArrowException, OSError) as error:
-            raise HistoryError(broken(url, error)) from error
-        check_size(url, metadata, size, table_named(file.table))
         with self._lock:
             self._verified.add(file.path)
 

@@ -195,11 +195,8 @@ class StoreHistory(History):
         return super().lacks(table) and PASSES.name not in self.files
 
     def _how_to_add(self, tables: Sequence[Table]) -> str:
-        parts = self.snapshot.parts
-        begun = (p for p in parts if p.startswith("table/") and p.endswith("/begin"))
-        if any(f"{part.removesuffix('begin')}end" not in parts for part in begun):
-            return "an import into it was interrupted: repeat its command, which goes on from there"
-        return f"record or import {'it' if len(tables) == 1 else 'them'}"
+        it = "it" if len(tables) == 1 else "them"
+        return f"record or import {it}; repeat the command of an import that was interrupted"
 
 
 def open_store(path: Path | str) -> StoreHistory:

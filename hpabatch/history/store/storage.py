@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 WORK = "_work"
 """Folder of unfinished files in a local store; its contents do not count."""
+LEASE = "recorder-"
+"""Beginning of names in that folder that stay as long as a recorder does."""
 
 
 class ReadOutageError(UnfinishedError, HistoryError):

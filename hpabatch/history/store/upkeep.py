@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.base import History
-from hpabatch.history.checks import check_validity, conform, order_rows
-from hpabatch.history.columns import TEXT, Table
+from hpabatch.history.checks import check_validity
+from hpabatch.history.columns import TEXT
 from hpabatch.history.flat import FlatHistory
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
@@ -32,7 +32,7 @@ from hpabatch.history.store.catalog import (
     newest_first,
 )
 from hpabatch.history.store.shards import StoreHistory, order_of_place
-from hpabatch.history.store.storage import WORK, Storage, as_url, open_storage
+from hpabatch.history.store.storage import LEASE, WORK, Storage, as_url, open_storage
 from hpabatch.history.store.writer import Partition, Piece, split_places, write_run
 from hpabatch.model.progress import Progress
 
@@ -74,7 +74,6 @@ def _check_store(history: StoreHistory, progress: Progress) -> Iterator[Finding]
         done += file.bytes
         try:
             _check_digest(history, file)
-            _check_rows(history, file)
         except HistoryError as error:
             yield file.table, file.path, str(error)
     if "hpas" in history.files:
@@ -85,47 +84,13 @@ def _check_store(history: StoreHistory, progress: Progress) -> Iterator[Finding]
 
 
 def _check_digest(history: StoreHistory, file: FileEntry) -> None:
+    """Check that a file is as it was written: its rows and their index were checked then."""
     history.data_files.verify(file)
     if hashlib.sha256(history.storage.read(file.path) or b"").hexdigest() != file.sha256:
         raise HistoryError(
             f"{history.storage.url(file.path)} was changed after it was written: its sha256 is not "
             "the one that the log names; restore it from a copy"
         )
-
-
-def _check_rows(history: StoreHistory, file: FileEntry) -> None:
-    """Check every row group: values, order, and the index."""
-    spec, where = TABLES[file.table], history.storage.url(file.path)
-    places = iter((place, stop - start) for place, (start, stop) in file.spans.items())
-    expected, left = None, 0
-    before: pl.DataFrame | None = None
-    for start, stop in zip(file.group_starts, file.group_starts[1:], strict=False):
-        rows = history.rows_of(file, start, stop)
-        conform(rows, spec, where)
-        _check_partition(rows, file, spec, where)
-        glued = rows if before is None else pl.concat([before, rows])
-        ordered, dropped = order_rows(glued, spec)
-        if dropped or ordered is not glued:
-            raise HistoryError(
-                f"{where} is not sorted by ({', '.join(spec.key)}) or has equal keys"
-            )
-        before = rows.tail(1)
-        for place, part in split_places(rows, spec):
-            if left == 0:
-                expected, left = next(places, (None, 0))
-            if place != expected or part.height > left:
-                raise HistoryError(f"{where} has rows of {place} where the index names {expected}")
-            left -= part.height
-
-
-def _check_partition(rows: pl.DataFrame, file: FileEntry, spec: Table, where: str) -> None:
-    strange = rows.filter(pl.col("cluster") != file.cluster)
-    if spec.day:
-        strange = rows.filter(
-            (pl.col("cluster") != file.cluster) | (pl.col(spec.day).dt.date() != file.date)
-        )
-    if strange.height:
-        raise HistoryError(f"{where} has rows of another cluster or day than its folder names")
 
 
 def _check_flat(history: FlatHistory, progress: Progress) -> Iterator[Finding]:
@@ -302,6 +267,7 @@ def _remove(storage: Storage, grace_s: float) -> int:
     for item in storage.names(""):
         is_log = item.name.startswith(f"{LOG}/")
         is_rest = item.name.endswith(".tmp") if is_log else is_ours(item.name)
+        is_rest = is_rest and not item.name.startswith(f"{WORK}/{LEASE}")
         if item.age_s > grace_s and is_rest and item.name not in named:
             unnamed.append(item.name)
     found = [*replaced, *unnamed]
@@ -309,14 +275,10 @@ def _remove(storage: Storage, grace_s: float) -> int:
     return len(found)
 
 
-def is_data(name: str) -> bool:
-    """Whether a name has the form of a store's data files."""
-    return "/" in name and name.split("/")[0] in TABLES
-
-
 def is_ours(name: str) -> bool:
     """Whether a name has the form of a store's files: other files are never removed."""
-    return is_data(name) or name.startswith(f"{WORK}/")
+    folder, _, rest = name.partition("/")
+    return bool(rest) and (folder in TABLES or folder == WORK)
 
 
 @dataclass(frozen=True, slots=True)

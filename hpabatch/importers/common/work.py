@@ -17,8 +17,8 @@ import polars as pl
 
 from hpabatch._trust import make_folder, why_not_private, why_replaceable
 from hpabatch.errors import RefusedError, UnfinishedError, UsageError
+from hpabatch.history.checks import first_line
 from hpabatch.history.files import empty_folder, lock_file, remove_new_folders
-from hpabatch.history.polars_errors import first_line
 from hpabatch.history.schema import empty_frame, table_named
 from hpabatch.history.store.append import StoreWriter
 from hpabatch.history.store.shards import StoreHistory

@@ -23,9 +23,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hpabatch.errors import HistoryError, UsageError
+from hpabatch.history.checks import BROKEN
 from hpabatch.history.files import check_regular, open_regular
 from hpabatch.history.parquet import LARGE_FOOTER, MAGIC, check_groups
-from hpabatch.history.polars_errors import BROKEN
 from hpabatch.importers.table.kubectl import kubectl_csv
 from hpabatch.importers.table.map import SEPARATORS, Format, TableMap
 from hpabatch.inputs.documents import show

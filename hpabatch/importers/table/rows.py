@@ -16,12 +16,11 @@ from typing import Literal
 import polars as pl
 
 from hpabatch.errors import HistoryError
-from hpabatch.history.checks import YEAR_2000_MS, YEAR_2100_MS
+from hpabatch.history.checks import BROKEN, YEAR_2000_MS, YEAR_2100_MS, first_line
 from hpabatch.history.columns import MEMORY_BYTES_MAX
 from hpabatch.history.expressions.conditions import evaluate, quoted
 from hpabatch.history.expressions.parser import compile_condition
 from hpabatch.history.expressions.tokens import ExpressionError
-from hpabatch.history.polars_errors import BROKEN, first_line
 from hpabatch.importers.common.rows import DURATION_MS, QUANTITY, TIME_PER_MS, quantities, whole
 from hpabatch.importers.table.files import TableFile
 from hpabatch.importers.table.map import MAX_REPLICAS, TIME_COLUMN, Level, TableMap

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import polars as pl
 
+from hpabatch.history.checks import BROKEN
 from hpabatch.history.expressions.conditions import quoted
 from hpabatch.history.expressions.parser import columns, compile_expression
 from hpabatch.history.expressions.tokens import ExpressionError
 from hpabatch.history.expressions.typed import Schema, checked
-from hpabatch.history.polars_errors import BROKEN
 from hpabatch.importers.common.rows import DURATION_MS, QUANTITY, TIME_PER_MS
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.document_keys import (

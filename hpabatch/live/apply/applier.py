@@ -18,27 +18,22 @@ from typing import Final
 
 import numpy as np
 
-from hpabatch.cluster.apis.scales import target_key
-from hpabatch.cluster.connection.errors import ApiError
+from hpabatch.cluster.apis.discovery import target_key
 from hpabatch.cluster.connection.writes import WriteClient
 from hpabatch.cluster.objects.types import ScaleKey
 from hpabatch.layout import codes
 from hpabatch.live.apply.guards import (
     Change,
     Gate,
-    Hindrance,
     Queue,
     Removals,
-    Selection,
-    Vanished,
-    first_of_each,
     lease_refusal,
+    opted_out,
     read_switch,
 )
 from hpabatch.live.apply.journal import Journal, outcomes
 from hpabatch.live.apply.lease import Election
 from hpabatch.live.apply.ledger import Entry, Ledger, Origins, kept_ms
-from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.request import ApplyOptions
 from hpabatch.live.apply.rivals import PROBE, Rivals
 from hpabatch.live.apply.scales import Outcome, ScaleWriter, Written
@@ -58,11 +53,12 @@ from hpabatch.live.passes.result import (
 from hpabatch.model.printable import counted
 
 _WORKERS: Final = 8
+_HUNG_PERIODS: Final = 6
+_LEAST_HUNG_S: Final = 90.0
 _OUTCOMES: Final = {
     Outcome.FAILED: SIZE_FAILED,
     Outcome.WAITS: SIZE_WAITS,
     Outcome.MOVED: SIZE_VOID,
-    Outcome.OFF: SIZE_VOID,
 }
 
 
@@ -84,9 +80,9 @@ class Applier:
 
     Attributes:
         namespace: hpabatch's own.
-        statuses: writes statuses and events; None in a dry run.
+        statuses: writes statuses and events; None in a dry run and with own documents, which no
+            object of the cluster has.
         ledger: the changes, for instances that start later.
-        selection: the HPAs that are acted on.
         options: limits; with `dry_run` the server stores no size.
         say: gets subject and text of notes.
     """
@@ -95,12 +91,11 @@ class Applier:
     namespace: str
     scales: ScaleWriter
     gate: Gate
-    statuses: HpaStatuses | Reports | None
+    statuses: HpaStatuses | None
     election: Election
     journal: Journal
     ledger: Ledger
     rivals: Rivals
-    selection: Selection
     options: ApplyOptions
     decider: Decider
     say: Callable[[str, str], None]
@@ -109,22 +104,19 @@ class Applier:
     _may: bool = False
     _why: str | None = None
     _leader: str = ""
-    _began_s: float = 0.0
+    _began_s: float | None = None
     _term: int = 0
     _unread: str = ""  # why the last attempt to recall failed
-    _ahead: Future[tuple[str, bool, str]] | None = None
-    _waits: dict[LaneKey, str] = field(default_factory=dict)  # of the last pass: why sizes wait
+    _ahead: Future[tuple[str, str]] | None = None
+    _left_alone: dict[LaneKey, str] = field(default_factory=dict)  # HPAs of this pass, and why
     _count: int = 0  # of lines about sizes: their ids
-    _vanished: Vanished = field(init=False)
-    _hindrance: Hindrance = field(init=False)
     _origins: Origins = field(init=False)
     _queue: Queue = field(init=False)
     _reader: ThreadPoolExecutor = field(init=False)
     _writers: ThreadPoolExecutor = field(init=False)
 
     def __post_init__(self) -> None:
-        self._vanished, self._queue = Vanished(self.options.most_vanished), Queue(self.options)
-        self._hindrance = Hindrance(self.journal, self.gate.period_s)
+        self._queue = Queue(self.options)
         self.election.hindrance = self._hindrance
         self.decider.lanes.attributed = not self.options.dry_run
         self.decider.owns = self.rivals.documents is not None
@@ -146,7 +138,6 @@ class Applier:
         statuses = self.statuses
         self.election.stop(releases=statuses is None or statuses.stop())
         self.journal.add([{"event": "stop", "text": "ended"}])
-        self.journal.close()
 
     def problems(self) -> dict[str, str]:
         """Return why nothing is written, or a part of it is not, by subject.
@@ -162,23 +153,36 @@ class Applier:
             found["lease"] = self.election.problem
         return found | {f"{n}/{name}": text for (n, name), text in self.rivals.barred.items()}
 
+    def _hindrance(self) -> str:
+        """Return why this process leaves the lease to others, "" if it does not.
+
+        The loop hangs, or the log cannot be written. Another controller is no reason: another
+        instance, which has not seen it, would write. The lease's thread asks.
+        """
+        if self._began_s is None:
+            return "no pass was made yet"
+        since_s = time.monotonic() - self._began_s
+        if since_s > max(_HUNG_PERIODS * self.gate.period_s, _LEAST_HUNG_S):
+            return f"the last pass began {since_s:.0f} s ago"
+        return self.journal.problem
+
     # ---- before the decision
 
     def read_ahead(self) -> None:
         """Begin to read the kill switch and the probe, beside the requests for metrics."""
         self._ahead = self._submit()
 
-    def _submit(self) -> Future[tuple[str, bool, str]]:
+    def _submit(self) -> Future[tuple[str, str]]:
         return self._reader.submit(self._read, self.election.leads)
 
-    def _read(self, leads: bool) -> tuple[str, bool, str]:
+    def _read(self, leads: bool) -> tuple[str, str]:
         """Return `read_switch`, and why the probe could not be read, "" if it could."""
-        (refusal, is_read), probe = read_switch(self.client, self.namespace), ""
+        refusal, probe = read_switch(self.client, self.namespace), ""
         if refusal:
             self.gate.close(refusal)  # statuses of the last pass, too
         if self.rivals.probe is not None:
             probe = self.rivals.probe.look(leads and not refusal)
-        return refusal, is_read, probe
+        return refusal, probe
 
     def begin(self) -> None:
         """Determine whether this process may write in the coming pass.
@@ -189,25 +193,24 @@ class Applier:
         lanes = self.decider.lanes
         leads = self.election.leads
         ahead, self._ahead = self._ahead or self._submit(), None
-        refusals = {"ledger": self._origins.settle(leads and self._term == self.election.term)}
+        self._origins.settle(leads and self._term == self.election.term)
         self._begin_term(leads)
-        switch, is_read, probe = ahead.result()
-        refusals["switch"] = switch
-        refusals["rivals"] = self._look_for_rivals(leads, probe)
+        switch, probe = ahead.result()
+        refusals = {"switch": switch, "rivals": self.rivals.look(lanes, probe)}
+        whys = ((lane.key, self.rivals.barred.get(lane.key) or opted_out(lane)) for lane in lanes)
+        self._left_alone = {key: why for key, why in whys if why}
         if not leads:
             refusals["lease"] = lease_refusal(self.election)
-        refusals["log"] = self._hindrance.begin()
+        if self.journal.problem:
+            self.journal.add([{"event": "note", "text": "the log can be written again"}])
+        refusals["log"] = self.journal.problem
         if not self.decider.has_passed:
             refusals["start"] = "the first pass writes nothing"
         self._refusals = {about: text for about, text in refusals.items() if text}
         if not self._may and (self._unread or not self._refusals):
-            self._unread = self._recall()
+            self._unread = self._origins.recall()
             if self._unread:
                 self._refusals["ledger"] = self._unread
-        unread = [self.rivals.blind, self._refusals.get("ledger", "")]
-        if not is_read:
-            unread.append(switch)
-        self._hindrance.note_unread("; ".join(filter(None, unread)), leads)
         self._tell_who()
         self._may = not self._refusals
         self.gate.begin(self._why or "")
@@ -218,31 +221,8 @@ class Applier:
         if leads and self._term == self.election.term:
             return
         self._term = self.election.term if leads else 0
-        self.rivals.own.keep(set())
-        self.decider.lanes.forget_writes()
         if self.statuses is not None:
             self.statuses.forget()
-
-    def _recall(self) -> str:
-        """Take over what earlier leaders did; return why it cannot be read, "" if it could be."""
-        sink, lanes = self.statuses, self.decider.lanes
-        if sink is not None:
-            try:
-                found = sink.last({lane.key for lane in lanes})
-            except ApiError as error:
-                return f"the reports of earlier leaders: {error.text}"
-            for key, status in found.items():
-                self.decider.put_status(key, status)
-        return self._origins.recall()
-
-    def _look_for_rivals(self, leads: bool, probe: str) -> str:
-        """Select the HPAs of the pass; return why nothing may be written, "" if it may."""
-        lanes = list(self.decider.lanes)
-        refusal = self.rivals.look(lanes, leads, probe)
-        self.selection.begin(lanes, self.rivals.barred)
-        if not refusal and isinstance(self.statuses, Reports) and self.statuses.rival:
-            return f"{self.statuses.rival}: another instance acts; stop one of the two"
-        return refusal
 
     def _tell_who(self) -> None:
         election, why = self.election, "; ".join(self._refusals.values())
@@ -265,9 +245,6 @@ class Applier:
 
     def carry_out(self, result: PassResult) -> PassResult:
         """Write what a pass decided; return its result as it came out."""
-        vanished = self._vanished.refusal(result)
-        if vanished:
-            self._refusals["metrics"] = vanished
         ours = [h for h in range(len(result)) if self._is_ours(result, h)]
         changes = [
             Change(
@@ -277,13 +254,10 @@ class Applier:
             if result.decisions.rescaled[h]
         ]
         if not self._may:
-            if self.election.leads:
-                why = dict.fromkeys((c.h for c in changes), f"hpabatch: waits: {self._why}")
-                self._log_waits(result, changes, why)
             self._tell_pass(len(result), len(changes), Counter())
             return replace(result, sizes=self._sizes_of(result, {}, {}))
         present = int(result.spec_replicas[ours].sum())
-        written, parts = self._write_sizes(result, changes, vanished, present)
+        written, parts = self._write_sizes(result, changes, present)
         self._tell_pass(len(result), len(changes), Counter(one.outcome for one in written.values()))
         sizes = self._sizes_of(result, written, parts)
         if self.options.dry_run:  # it stores nothing, so no decision is changed
@@ -297,29 +271,21 @@ class Applier:
         return replace(result, sizes=sizes)
 
     def _write_sizes(
-        self, result: PassResult, changes: Sequence[Change], vanished: str, present: int
+        self, result: PassResult, changes: Sequence[Change], present: int
     ) -> tuple[dict[int, Written], dict[int, Change]]:
         """Write the sizes of a pass.
 
         Args:
-            vanished: why all have to wait, "" if they do not.
             present: the sum of the sizes of all targets that are acted on.
 
         Returns:
             The outcomes by lane, and by lane the changes that are only a part of what was decided.
         """
-        ledger = self.ledger
-        now_ms = result.now_ms + ledger.skew_ms
-        taken: list[Change] = []
-        why = {c.h: f"hpabatch: waits: {vanished}" for c in changes}
-        if not vanished:
-            removals = Removals(self.options, ledger.removed(now_ms), present)
-            single, shared = first_of_each(changes, self._target_of)
-            taken, why = self._queue.admit(single, removals)
-            why |= shared
-            if self._queue.problem:
-                self._refusals["scale-downs"] = self._queue.problem
-        self._log_waits(result, changes, why)
+        now_ms = result.now_ms + self.ledger.skew_ms
+        removals = Removals(self.options, self.ledger.removed(now_ms), present)
+        taken, why = self._queue.admit(changes, removals)
+        if self._queue.problem:
+            self._refusals["scale-downs"] = self._queue.problem
         written = {h: Written(Outcome.WAITS, text) for h, text in why.items()}
         if taken:
             written |= self._write_taken(result, taken, now_ms)
@@ -339,17 +305,16 @@ class Applier:
             self._refusals[about] = f"no size is written: {unsaid}"
         if unsaid:
             told = [Written(Outcome.FAILED, unsaid)] * len(lines)
-            self.journal.record(outcomes(lines, told), is_durable=True)
+            self.journal.record(outcomes(lines, told))
             return {c.h: Written(Outcome.FAILED, f"hpabatch: {unsaid}") for c in taken}
         written = self.gate.carry(self._writers, self._write, taken)
-        self.journal.record(outcomes(lines, written), is_durable=True)
+        self.journal.record(outcomes(lines, written))
         # As in the controller, where a scale event has the time of the response.
-        times = [result.now_ms + round(1000 * (one.ended_s - self._began_s)) for one in written]
+        began_s = self._began_s or 0.0
+        times = [result.now_ms + round(1000 * (one.ended_s - began_s)) for one in written]
         pairs = list(zip(taken, written, strict=True))
         self._queue.put_back(c for c, one in pairs if one.outcome is Outcome.WAITS)
         for (change, one), at_ms in zip(pairs, times, strict=True):
-            if one.outcome is Outcome.OFF:
-                self.selection.note_off(self._target_of(change))
             if not self.options.dry_run and (not one.error or one.uncertain):
                 self.decider.lanes.note_write(
                     change.key, at_ms, change.before, change.after, not one.error
@@ -376,27 +341,14 @@ class Applier:
         lane = self.decider.lanes.get(key)
         return kept_ms(None if lane is None else lane.spec)
 
-    def _log_waits(
-        self, result: PassResult, changes: Sequence[Change], why: Mapping[int, str]
-    ) -> None:
-        """Log the sizes that begin to wait, or wait for another reason."""
-        before = self._waits
-        self._waits = {c.key: why[c.h] for c in changes if c.h in why}
-        self.journal.add(
-            self._line(result, c, "waits", why[c.h])
-            for c in changes if c.h in why and before.get(c.key) != why[c.h]
-        )  # fmt: skip
-
-    def _line(
-        self, result: PassResult, change: Change, event: str, error: str = ""
-    ) -> dict[str, object]:
+    def _line(self, result: PassResult, change: Change, event: str) -> dict[str, object]:
         self._count += 1
         return {
             "id": f"{result.now_ms}-{self._count}",
             "namespace": change.key[0], "hpa": change.key[1], "target": result.targets[change.h],
             "from": change.before, "to": change.after,
             "why": result.why(change.h), "part": change.part,
-            "dry_run": self.options.dry_run, "event": event, "error": error,
+            "dry_run": self.options.dry_run, "event": event,
         }  # fmt: skip
 
     def _sizes_of(
@@ -421,10 +373,10 @@ class Applier:
 
     def _held(self, key: LaneKey) -> str:
         """Return why this process may not write a decided size."""
-        if key in self.selection.reasons:
-            return f"not written: {self.selection.reasons[key]}"
+        if key in self._left_alone:
+            return f"not written: {self._left_alone[key]}"
         is_others = self._leader not in ("", self.election.candidate.identity)
-        if is_others and self._refusals.keys() - {"metrics"} == {"lease"}:
+        if is_others and self._refusals.keys() == {"lease"}:
             return f"the leader writes: {self._leader}"
         return f"not written: {self._why}"
 
@@ -436,17 +388,17 @@ class Applier:
         if probe is not None and key[1] == PROBE:
             # A status on the probe of another instance shows there that this one acts.
             return key != probe.key
-        return key not in self.selection.reasons
+        return key not in self._left_alone
 
     def _tell_pass(self, hpas: int, changes: int, counts: Counter[Outcome]) -> None:
         figures = self.figures
         figures.written += counts[Outcome.DONE]
         figures.failed += counts[Outcome.FAILED]
         figures.held += counts[Outcome.WAITS]
-        figures.void += counts[Outcome.MOVED] + counts[Outcome.OFF]
+        figures.void += counts[Outcome.MOVED]
         said = "".join(f", {count} {outcome}" for outcome, count in counts.items())
         text = f"{counted(hpas, 'HPA')} decided, {counted(changes, 'size')} to change{said}"
-        self.journal.note([{"event": "pass", "leader": self._leader, "text": text}])
+        self.journal.add([{"event": "pass", "leader": self._leader, "text": text}])
 
     def _write_statuses(self, result: PassResult, ours: Sequence[int]) -> None:
         sink = self.statuses
@@ -454,22 +406,16 @@ class Applier:
             return
         fine = np.isin(result.metrics.code, (codes.METRIC_OK, codes.METRIC_NOT_COMPUTED))
         # A lane of which a metric failed has an event.
-        keys, failing = set(), set(result.metrics.lanes()[~fine].tolist())
+        failing = set(result.metrics.lanes()[~fine].tolist())
         for h in ours:
             key, document = _key(result, h), as_stored_status(result.document(h))
-            keys.add(key)
             lane = self.decider.lanes.get(key)
             if lane is None:
                 continue
             if differ(lane.status, document.status):
-                if self.rivals.documents is not None:
-                    item = replace(lane.item, hpa=document)
-                    self.rivals.documents.put_own(item)
-                self.rivals.own.add(key, lane.uid, lane.status, document.status)
                 sink.put(key, document)
             if result.decisions.rescaled[h] or result.error[h] or h in failing:
                 sink.tell(document, result.events(h))
-        self.rivals.own.keep(keys)
 
 
 def _key(result: PassResult, h: int) -> LaneKey:

@@ -1,7 +1,6 @@
-"""Guards of writes: selection of HPAs, kill switch, gate, limits, vanished metrics.
+"""Guards of writes: kill switch, annotation, gate, limits.
 
-An HPA that is left alone is decided as in the shadow: no size, status or event is written. The log
-of writes says when that begins, and when it ends.
+An HPA that is left alone is decided as in the shadow: no size, status or event is written.
 """
 
 from __future__ import annotations
@@ -9,44 +8,31 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, wait
-from math import ceil, inf
 from typing import Final, NamedTuple
 
-import numpy as np
-
-from hpabatch.cluster.apis.scales import target_key
 from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import WriteClient
-from hpabatch.cluster.objects.decoders import ANNOTATION
-from hpabatch.cluster.objects.types import ScaleKey
-from hpabatch.layout import codes
-from hpabatch.live.apply.journal import Fields, Journal
-from hpabatch.live.apply.lease import Election, elapsed_s
+from hpabatch.live.apply.lease import Election
 from hpabatch.live.apply.request import ApplyOptions
-from hpabatch.live.apply.scales import Fence, Outcome, Written, is_off, off_text
+from hpabatch.live.apply.scales import Fence, Outcome, Written
 from hpabatch.live.passes.lanes import Lane, LaneKey
-from hpabatch.live.passes.result import PassResult
 from hpabatch.model.objects.decode_fields import show_value
 from hpabatch.model.printable import counted
 
 SWITCH: Final = "hpabatch-apply"
 KEY: Final = "stop"
+ANNOTATION: Final = "hpabatch/apply"
+"""With the value "off" on an HPA, its target is not scaled."""
 _GO: Final = ("", "false", "no", "off", "0")
 _TIMEOUT_S: Final = 3.0
-_REMEMBERED_S: Final = 300.0
 _NO_MORE: Final = "no more replicas are removed within ten minutes"
 _MOST_S: Final = 20.0
 """With the requests that go on then, statuses and lease, a stop ends within a pod's 60 s."""
 _LOOK_S: Final = 3.0
-_HUNG_PERIODS: Final = 6
-_LEAST_HUNG_S: Final = 90.0
-_UNREAD_PASSES: Final = 4
-_LEAST_UNREAD_S: Final = 60.0
-_AGAIN_S: Final = 300.0
 
 
-def read_switch(client: WriteClient, namespace: str) -> tuple[str, bool]:
-    """Return why the kill switch forbids writes, "" if it does not, and whether it could be read.
+def read_switch(client: WriteClient, namespace: str) -> str:
+    """Return why the kill switch forbids writes, "" if it does not.
 
     It is the key `stop` of the ConfigMap hpabatch-apply. One that cannot be read forbids writes,
     and one that does not exist or has anything else in it: a misspelled key was meant to stop them.
@@ -59,9 +45,9 @@ def read_switch(client: WriteClient, namespace: str) -> tuple[str, bool]:
         return (
             f"the kill switch does not exist: kubectl create configmap {SWITCH} -n {namespace} "
             f"--from-literal={KEY}=false"
-        ), True
+        )
     except ApiError as error:
-        return f"the kill switch ({place}) cannot be read: {error.text}", False
+        return f"the kill switch ({place}) cannot be read: {error.text}"
     data = found.get("data") or {}
     others = sorted(data.keys() - {KEY}) + [
         f"binaryData.{k}" for k in found.get("binaryData") or ()
@@ -70,11 +56,19 @@ def read_switch(client: WriteClient, namespace: str) -> tuple[str, bool]:
         return (
             f"the kill switch is on: expected only the key {KEY} in data of {place}, got "
             f"{show_value(', '.join(others))}; remove it"
-        ), True
+        )
     value = str(data.get(KEY, "")).strip()
     if value.lower() in _GO:
-        return "", True
-    return f"the kill switch is on: {KEY} of {place} is {show_value(value)}", True
+        return ""
+    return f"the kill switch is on: {KEY} of {place} is {show_value(value)}"
+
+
+def opted_out(lane: Lane) -> str:
+    """Return why an HPA's annotation forbids writes, "" if it does not; anything but "on" does."""
+    value = dict(lane.item.hpa.annotations).get(ANNOTATION)
+    if value is None or value.strip().lower() in ("on", "true"):
+        return ""
+    return f"its annotation {ANNOTATION} is {show_value(value)}"
 
 
 def lease_refusal(election: Election) -> str:
@@ -178,62 +172,6 @@ class Gate:
         return write(change)
 
 
-class Hindrance:
-    """Reasons to leave the lease to others.
-
-    There are three: the loop hangs; the log cannot be written; in four passes (at least a minute)
-    a leader could not read what each pass needs. The third reason holds until a pass can read it.
-    So if no instance can, each one leads at most once and then nobody holds the lease: it does not
-    change hands again and again.
-
-    Another controller is no reason: another instance, which has not seen it, would write. The
-    loop's thread notes the reasons, the lease's thread reads them.
-    """
-
-    def __init__(
-        self, journal: Journal, period_s: float, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """Begin without a pass.
-
-        Args:
-            clock: monotonic seconds.
-        """
-        self._journal, self._clock = journal, clock
-        self._hung_s = max(_HUNG_PERIODS * period_s, _LEAST_HUNG_S)
-        self._began_s: float | None = None
-        self._unread, self._unread_passes = "", 0
-        self._most_unread = max(_UNREAD_PASSES, ceil(_LEAST_UNREAD_S / period_s))
-
-    def begin(self) -> str:
-        """Begin a pass; return why the log forbids writes, "" if it does not."""
-        if self._journal.problem:
-            self._journal.add([{"event": "note", "text": "the log can be written again"}])
-        self._began_s = self._clock()
-        return self._journal.problem
-
-    def note_unread(self, text: str, leads: bool) -> None:
-        """Note what a pass could not read, "" if it could read everything, and if it is a leader's.
-
-        Passes of others do not count: while the API server is down nobody leads.
-        """
-        if not text:
-            self._unread_passes = 0
-        elif leads:
-            self._unread_passes += 1
-        self._unread = text
-
-    def __call__(self) -> str:
-        """Return why this process could not write now, "" if it could."""
-        if self._began_s is None:
-            return "no pass was made yet"
-        since_s = self._clock() - self._began_s
-        if since_s > self._hung_s:
-            return f"the last pass began {since_s:.0f} s ago"
-        return self._journal.problem or (
-            self._unread if self._unread_passes >= self._most_unread else ""
-        )
-
-
 class Removals:
     """The replicas that may yet be removed, where a share of them may be within ten minutes.
 
@@ -303,11 +241,15 @@ class Queue:
         """
         ordered = sorted(changes, key=lambda c: (-self._waited.get(c.key, 0), c.key))
         removals.begin(ordered)
+        limits = self._limits
+        more = f"--most-replicas {limits.most_replicas}: a pass changes no more"
         taken: list[Change] = []
         waits: dict[int, str] = {}
         replicas = held_back = 0
         for change in ordered:
-            left, said = self._left(change, len(taken), replicas, removals)
+            left, said = limits.most_replicas - replicas, more
+            if change.after < change.before:
+                left, said = min((left, said), removals.left(change))
             count = abs(change.after - change.before)
             if left < count:
                 held_back += said.startswith("--most-removed")
@@ -326,18 +268,6 @@ class Queue:
         self._waited = {c.key: self._waited.get(c.key, 0) + 1 for c in ordered if c.h in waits}
         return taken, waits
 
-    def _left(
-        self, change: Change, targets: int, replicas: int, removals: Removals
-    ) -> tuple[int, str]:
-        """Return how many replicas a change may add or remove, and the limit that says so."""
-        limits = self._limits
-        if targets >= limits.most_targets:
-            made = f"this pass has changed {counted(targets, 'target')}"
-            return 0, f"--most-targets {limits.most_targets}: {made}"
-        said = f"--most-replicas {limits.most_replicas}: a pass changes no more"
-        left = limits.most_replicas - replicas, said
-        return left if change.after > change.before else min(left, removals.left(change))
-
     def _problem(self, held_back: int, removals: Removals) -> str:
         if not held_back:
             return ""
@@ -352,131 +282,3 @@ class Queue:
         """Take note that admitted changes were not begun: they have waited, too."""
         for change in changes:
             self._waited[change.key] = self._before.get(change.key, 0) + 1
-
-
-def first_of_each(
-    changes: Iterable[Change], target: Callable[[Change], ScaleKey]
-) -> tuple[list[Change], dict[int, str]]:
-    """Return at most one change of each target, and of the others by lane why they wait.
-
-    Two HPAs on one target would overwrite each other's size within a pass: a conflict is no
-    protection, since the second attempt reads the new size.
-    """
-    found: dict[ScaleKey, Change] = {}
-    waits: dict[int, str] = {}
-    for change in sorted(changes, key=lambda c: c.key):
-        first = found.setdefault(target(change), change)
-        if first is not change:
-            name = "/".join(first.key)
-            waits[change.h] = f"hpabatch: waits: {name} changes the same target in this pass"
-    return list(found.values()), waits
-
-
-class Vanished:
-    """Share of the metrics that worked within the last five minutes and do not now.
-
-    A metric that has failed for five minutes counts as gone: sizes change again without it. Steps
-    of the system's clock do not matter.
-    """
-
-    def __init__(self, most_pct: int, clock: Callable[[], float] = elapsed_s) -> None:
-        """Begin without metrics; `clock` has monotonic seconds."""
-        self._most_pct, self._clock = most_pct, clock
-        self._worked: dict[tuple[str, str, str, int], float] = {}  # when last, on the clock
-
-    def refusal(self, result: PassResult) -> str:
-        """Take a pass; return why it may change no size, "" if it may."""
-        now, names = self._clock(), _names(result)
-        code = result.metrics.code
-        fine = {names[m] for m in np.flatnonzero(code == codes.METRIC_OK).tolist()}
-        present = set(names)
-        skipped = {names[m] for m in np.flatnonzero(code == codes.METRIC_NOT_COMPUTED).tolist()}
-        lost = [
-            name
-            for name, at in self._worked.items()
-            if name in present and name not in fine and name not in skipped
-            and now - at <= _REMEMBERED_S
-        ]  # fmt: skip
-        total = len(fine) + len(lost)
-        kept = {
-            name: at
-            for name, at in self._worked.items()
-            if name in present and now - at <= _REMEMBERED_S
-        }
-        self._worked = kept | dict.fromkeys(fine, now)
-        if 100 * len(lost) <= self._most_pct * total:
-            return ""
-        return (
-            f"{len(lost)} of {total} metrics that worked within five minutes fail now, more than "
-            f"--most-vanished {self._most_pct} %: no size changes in this pass"
-        )
-
-
-def _names(result: PassResult) -> Sequence[tuple[str, str, str, int]]:
-    """Return (namespace, name, uid, number in the spec) of each metric."""
-    start = result.metrics.start
-    return [
-        (result.namespaces[h], result.names[h], result.uids[h], m - int(start[h]))
-        for h in range(len(result))
-        for m in range(int(start[h]), int(start[h + 1]))
-    ]
-
-
-class Selection:
-    """The HPAs of a pass. For one thread.
-
-    Attributes:
-        reasons: why HPAs are left alone.
-    """
-
-    def __init__(
-        self,
-        *,
-        reads_target: bool,
-        log: Callable[[Iterable[Fields]], object],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Begin with no HPA.
-
-        Args:
-            reads_target: the target's own annotation counts, too.
-            clock: monotonic seconds.
-        """
-        self.reasons: dict[LaneKey, str] = {}
-        self._reads_target, self._log, self._clock = reads_target, log, clock
-        self._off_s: dict[ScaleKey, float] = {}  # when a write was forbidden by the annotation
-
-    def begin(self, lanes: Iterable[Lane], barred: Mapping[LaneKey, str]) -> None:
-        """Begin a pass over these HPAs, of which some are barred for a reason."""
-        lines: list[Fields] = []
-        before, self.reasons = self.reasons, {}
-        for lane in lanes:
-            why, was = barred.get(lane.key) or self._opted_out(lane), before.get(lane.key, "")
-            if why:
-                self.reasons[lane.key] = why
-            if why != was:
-                lines.append({
-                    "event": "leaves" if why else "resumes", "namespace": lane.key[0],
-                    "hpa": lane.key[1], "target": lane.target, "text": why or was,
-                })  # fmt: skip
-        self._log(lines)
-
-    def note_off(self, target: ScaleKey) -> None:
-        """Note that a write found that the target's annotation forbids it."""
-        self._off_s[target] = self._clock()
-
-    def _opted_out(self, lane: Lane) -> str:
-        value = dict(lane.item.hpa.annotations).get(ANNOTATION)
-        if is_off(value):
-            return off_text("its", value)
-        if not self._reads_target:
-            return ""
-        if lane.scale is not None and lane.scale.version:
-            value = lane.scale.apply
-        else:  # no watch shows it: after a while the next write finds out again
-            target = target_key(lane.key[0], lane.spec.scale_target_ref)
-            if self._clock() - self._off_s.get(target, -inf) < _AGAIN_S:
-                value = "off"
-            else:
-                self._off_s.pop(target, None)
-        return off_text("the target's", value) if is_off(value) else ""

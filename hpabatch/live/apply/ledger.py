@@ -177,10 +177,14 @@ class Ledger:
         return ""
 
     def _put(self, entries: Sequence[Entry], kept_ms: Callable[[LaneKey], int]) -> None:
-        newest = max((entry.ms for entry in entries or self.known), default=0)
+        known = self.known
+        newest = max((entry.ms for entry in entries or known), default=0)
+        last = {entry.key: entry for entry in [*known, *entries]}
         kept = [
-            entry for entry in self.known
+            entry for entry in known
             if newest - entry.latest_ms < kept_ms(entry.key) or self._is_recent_removal(entry)
+            # A size of zero is hpabatch's own, which ends it, however long ago that was.
+            or (entry.after == 0 and last[entry.key] is entry)
         ]  # fmt: skip
         whole, text = _encoded([*kept, *entries])
         data = {_FIELD: text}
@@ -232,11 +236,12 @@ def _decoded(text: str) -> list[Entry]:
     return [Entry(*row) for row in rows if isinstance(row, list) and [*map(type, row)] == types]
 
 
-_CLOCKS_MS: Final = 10_000  # by which clocks of two machines may differ unnoticed, and more
-
-
 class Origins:
-    """Attributes the changes that a watch shows. For the loop's thread."""
+    """Attributes the changes that a watch shows. For the loop's thread.
+
+    Until this process leads, each of them may be of the leader, or of the cluster's own controller
+    before it was switched off: all use up budgets, those of anybody else too.
+    """
 
     def __init__(
         self, ledger: Ledger, decider: Decider, say: Callable[[ForeignChange], None]
@@ -248,8 +253,8 @@ class Origins:
             say: gets changes of others while this process alone may write.
         """
         self._ledger, self._decider, self._say = ledger, decider, say
-        self._taken: set[tuple[object, ...]] = set()  # ids of entries that are booked or void
-        self._read = False
+        self._recalled: set[tuple[object, ...]] = set()  # ids of entries
+        self._expected: dict[LaneKey, Entry] = {}  # that a watch may yet show
 
     def wrote(self, made: Sequence[tuple[Entry, int, Written]]) -> None:
         """Note what became of entries of this process, with the times of the responses (UTC ms).
@@ -262,38 +267,21 @@ class Origins:
             for entry, ms, written in made if not written.uncertain
         }  # fmt: skip
         self._ledger.correct(corrected)
-        self._taken.update(entry.id for entry in corrected)
 
-    def settle(self, alone: bool) -> str:
+    def settle(self, alone: bool) -> None:
         """Book the changes of leaders that a watch has shown since the last call.
 
         Args:
             alone: this process has had the lease since the last call, and nobody else.
-
-        Returns:
-            Why the ledger cannot be read, "" if it could be: then the changes wait.
         """
         lanes = self._decider.lanes
-        self._read = self._read and alone  # otherwise another may have written into it since
-        if not lanes.foreign:
-            return ""
-        try:
-            entries = self._ledger.known if self._read else self._ledger.read()
-        except ApiError as error:
-            return _unread(error)
-        self._read = True
-        self._taken &= {entry.id for entry in entries}
         for change in lanes.foreign:
-            rescales = self._rescales(change, entries)
-            # The cluster's own controller has no ledger: until it is off, a change may be its own.
-            if not rescales and not alone and not self._decider.owns:
-                rescales = [change[1:]]
-            for ms, before, after in rescales:
-                lanes.book_rescale(change.key, ms, before, after)
-            if not rescales and alone:
+            expected = self._expected.pop(change.key, None)
+            if not alone or (expected is not None and expected.after == change.after):
+                lanes.book_rescale(*change)
+            else:
                 self._say(change)
         lanes.foreign.clear()
-        return ""
 
     def recall(self) -> str:
         """Take over what leaders did before this process saw the sizes, when it begins to lead.
@@ -304,7 +292,7 @@ class Origins:
         try:
             entries = self._ledger.read()
         except ApiError as error:
-            return _unread(error)
+            return f"the changes of earlier leaders: {error.text}"
         last = {entry.key: entry for entry in entries}
         self._decider.note_zeros({key for key, entry in last.items() if entry.after == 0})
         # A write of the pass that was saved is not yet in the memory, and may have its time.
@@ -312,8 +300,10 @@ class Origins:
         for entry in entries:
             if since_ms is not None and entry.ms - self._ledger.skew_ms < since_ms:
                 continue
-            if entry.id not in self._taken and self._recall_entry(entry, last[entry.key] is entry):
-                self._taken.add(entry.id)
+            is_new = entry.id not in self._recalled
+            if is_new and self._recall_entry(entry, last[entry.key] is entry):
+                self._recalled.add(entry.id)
+        self._recalled &= {entry.id for entry in entries}
         return ""
 
     def _recall_entry(self, entry: Entry, is_last: bool) -> bool:
@@ -331,40 +321,7 @@ class Origins:
         at_ms = entry.latest_ms - skew_ms
         is_certain = entry.made_ms and at_ms < found_ms
         if is_last and not is_certain and size == entry.before:
-            return False  # if it is made after that, a watch shows it
+            self._expected[entry.key] = entry  # if it is made after that, a watch shows it
+            return False
         at_ms = min(at_ms, found_ms - 1)
         return self._decider.lanes.recall_change(entry.key, at_ms, entry.before, entry.after)
-
-    def _rescales(
-        self, change: ForeignChange, entries: Sequence[Entry]
-    ) -> list[tuple[int, int, int]]:
-        """Return the rescales (ms, before, after) of a leader that make up a change.
-
-        A list shows only the last size: then the ledger's entries that lead to it are booked.
-        """
-        skew_ms = self._ledger.skew_ms
-        own = [
-            entry for entry in entries
-            if entry.key == change.key and entry.id not in self._taken
-            and change.ms - SHOWN_MS <= entry.ms - skew_ms <= change.ms + _CLOCKS_MS
-        ]  # fmt: skip
-        last = next((k for k in reversed(range(len(own))) if own[k].after == change.after), -1)
-        if last < 0:
-            return []
-        self._taken.update(
-            entry.id for entry in own[: last + 1]
-        )  # earlier ones failed, or were overtaken
-        first = last
-        while first and own[first].before != change.before:
-            if own[first - 1].after != own[first].before:
-                break
-            first -= 1
-        chain = own[first : last + 1]
-        if chain[0].before != change.before:
-            return [(change.ms, change.before, change.after)]
-        ms = change.ms - len(chain) + 1
-        return [(ms + k, entry.before, entry.after) for k, entry in enumerate(chain)]
-
-
-def _unread(error: ApiError) -> str:
-    return f"the changes of earlier leaders: {error.text}"

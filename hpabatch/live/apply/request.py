@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -44,20 +43,8 @@ class ApplyOptions(Request):
         metavar="FILE",
         unset="in the user's state folder",
     )
-    most_targets: int = option(
-        "number", "Targets whose size a pass changes, at most.", 100, metavar="N", minimum=1
-    )
     most_replicas: int = option(
         "number", "Replicas that a pass adds and removes, at most.", 1000, metavar="N", minimum=1
-    )
-    most_vanished: int = option(
-        "number",
-        "Share of the metrics, in percent, that may fail after they worked within five minutes; "
-        "if more do, a pass changes no size.",
-        50,
-        metavar="PERCENT",
-        minimum=0,
-        maximum=100,
     )
     most_removed: int = option(
         "number",
@@ -78,11 +65,8 @@ class ApplyOptions(Request):
         maximum=100,
     )
     write_rate: int = option(
-        "number", "Requests for sizes a second, at most.", 50, metavar="N", minimum=1, maximum=10000
-    )
-    status_rate: int = option(
         "number",
-        "Requests for statuses and events a second, at most.",
+        "Requests for sizes a second, at most; as many for statuses and events.",
         50,
         metavar="N",
         minimum=1,
@@ -102,8 +86,7 @@ class ApplyOptions(Request):
         if not self.apply:
             given = self._given()
             if given:
-                which = f"{', '.join(given)} {'is' if len(given) == 1 else 'are'} of --apply"
-                raise UsageError(f"{which}: give that too, or leave {_them(given)} out")
+                raise UsageError(f"{', '.join(given)}: give --apply, too, or leave that out")
             return
         if bool(self.manifests) == self.take_over:
             raise UsageError(
@@ -123,7 +106,3 @@ class ApplyOptions(Request):
             for one in fields(ApplyOptions)
             if one.name != "apply" and getattr(self, one.name) != one.default
         ]
-
-
-def _them(names: Sequence[str]) -> str:
-    return "it" if len(names) == 1 else "them"

@@ -5,36 +5,31 @@ that there is none. Hence a probe: an HPA in hpabatch's own namespace without a 
 controller of HPAs writes its first status within a sync period or two, because it cannot read the
 scale. Labels exclude nothing: the built-in controller serves every HPA of the cluster.
 
-These are signs of a rival: a status on the probe, a status on an HPA that hpabatch did not write, a
-report that hpabatch did not write. Each begins the waiting time anew.
+A status on the probe is the sign of a rival, and begins the waiting time anew.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from hpabatch.cluster.apis.scales import target_key
+from hpabatch.cluster.apis.discovery import target_key
 from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import Json, WriteClient
 from hpabatch.cluster.objects.types import ScaleKey
 from hpabatch.cluster.watch.site import Site
-from hpabatch.live.apply.journal import Fields
 from hpabatch.live.passes.lanes import Lane, LaneKey
-from hpabatch.model.objects.hpa import HPAStatus
 
 PROBE: Final = "hpabatch-probe"
 _PERIODS: Final = 3
 _BEYOND_S: Final = 120.0
 _LEAST_PERIOD_S: Final = 15.0  # Kubernetes' default: of a rival whose period is not known
-_COUNTED_PERIODS: Final = 2  # longest time between two readings of the probe that counts
 _OUTAGE_PERIODS: Final = 4  # after a longer outage the waiting time begins anew
 _TIMEOUT_S: Final = 4.0
 _WRITTEN: Final = ("conditions", "currentReplicas", "desiredReplicas", "lastScaleTime")
-_STATUSES: Final = 8  # own ones of an HPA that a slow watch may still show
 
 
 def silence_s(period_s: float) -> float:
@@ -48,9 +43,8 @@ def silence_s(period_s: float) -> float:
 class Silence:
     """The time without a sign of another controller, as readings of the probe show it.
 
-    While the API server cannot be reached, no controller can write a status: an outage shows
-    nothing, and after a long one a controller may have been started. A late pass is no outage.
-    For one thread.
+    After an outage of the API server a controller may have been started, and begins within a sync
+    period: a short one hides nothing in so long a time. For one thread.
     """
 
     def __init__(
@@ -65,11 +59,8 @@ class Silence:
             clock: monotonic seconds.
         """
         self._wait_s, self._clock = wait_s, clock
-        self._counted_s = _COUNTED_PERIODS * period_s
         self._outage_s = _OUTAGE_PERIODS * max(period_s, _LEAST_PERIOD_S)
-        self._lasted_s = 0.0
-        self._last_s: float | None = None  # of the last reading without status
-        self._is_outage = False
+        self._began_s = self._last_s = -math.inf  # of readings without status
         self.evidence = ""
 
     def hear(self, evidence: str) -> None:
@@ -80,27 +71,20 @@ class Silence:
     def quiet(self) -> None:
         """Take note that the probe was read and has no status."""
         now = self._clock()
-        gap_s = 0.0 if self._last_s is None else now - self._last_s
-        if not self._is_outage or gap_s <= self._counted_s:
-            self._lasted_s += min(gap_s, self._counted_s)
-        elif gap_s > self._outage_s:
-            self._lasted_s = 0.0
-        self._last_s, self._is_outage = now, False
+        if now - self._last_s > self._outage_s:
+            self._began_s = now
+        self._last_s = now
         if not self.refusal:
             self.evidence = ""  # it is gone: a later silence has nothing to do with it
 
-    def miss(self) -> None:
-        """Take note that the probe could not be read."""
-        self._is_outage = True
-
     def interrupt(self) -> None:
         """Begin anew without evidence: there was no probe."""
-        self._lasted_s, self._last_s = 0.0, None
+        self._began_s = self._last_s = -math.inf
 
     @property
     def refusal(self) -> str:
         """Why nothing may be written yet, "" if it may."""
-        if self._last_s is not None and self._lasted_s >= self._wait_s:
+        if self._last_s - self._began_s >= self._wait_s:
             return ""
         if self.evidence:
             return (
@@ -116,24 +100,20 @@ class Silence:
 class Probe:
     """The probe HPA. For one thread."""
 
-    def __init__(
-        self, client: WriteClient, version: str, namespace: str, silence: Silence,
-        log: Callable[[Iterable[Fields]], None] = lambda lines: None,
-    ) -> None:  # fmt: skip
+    def __init__(self, client: WriteClient, version: str, namespace: str, silence: Silence) -> None:
         """Prepare; nothing is sent yet.
 
         Args:
             client: sends the requests; it must store them (no dry run).
             namespace: hpabatch's own.
             silence: is interrupted or goes on, as the probe shows.
-            log: gets a line when it is made or removed.
         """
         self.key: LaneKey = (namespace, PROBE)
         self._client, self._version, self._silence = client, version, silence
         self._collection = (
             f"/apis/autoscaling/{version}/namespaces/{namespace}/horizontalpodautoscalers"
         )
-        self._uid, self._log = "", log
+        self._uid = ""
 
     def look(self, leads: bool) -> str:
         """Read the probe; a leader makes it, and makes it anew if it has a status.
@@ -143,7 +123,6 @@ class Probe:
         try:
             return self._look(leads)
         except ApiError as error:
-            self._silence.miss()
             return f"the probe HPA {'/'.join(self.key)} cannot be read or made: {error.text}"
 
     def _look(self, leads: bool) -> str:
@@ -154,14 +133,12 @@ class Probe:
             self._silence.interrupt()
             if leads:
                 self._client.write("POST", self._collection, self._document(), _TIMEOUT_S)
-                self._tell("made")
             return ""
         status = found.get("status") or {}
         if any(status.get(name) for name in _WRITTEN):
             self._silence.hear(f"the probe HPA {'/'.join(self.key)} has got a status")
             if leads:
                 self._client.write("DELETE", path, None, _TIMEOUT_S)
-                self._tell("removed, since it has got a status")
             return ""
         uid = str((found.get("metadata") or {}).get("uid"))
         if uid != self._uid:
@@ -169,10 +146,6 @@ class Probe:
             self._silence.interrupt()
         self._silence.quiet()
         return ""
-
-    def _tell(self, text: str) -> None:
-        line = {"event": "probe", "namespace": self.key[0], "hpa": self.key[1], "text": text}
-        self._log([line])
 
     def _document(self) -> Json:
         target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": f"{PROBE}-has-no-target"}
@@ -187,50 +160,6 @@ class Probe:
         }  # fmt: skip
 
 
-Trait = tuple[object, ...]
-
-
-@dataclass(slots=True)
-class OwnStatuses:
-    """Statuses that hpabatch wrote, to recognize those of others."""
-
-    _known: dict[LaneKey, deque[Trait]] = field(default_factory=dict)
-
-    def add(self, key: LaneKey, uid: str, before: HPAStatus, after: HPAStatus) -> None:
-        """Note a status before it is written, and the one that it replaces."""
-        kept = self._known.setdefault(key, deque(maxlen=_STATUSES))
-        for status in (before, after):
-            trait = _trait(uid, status)
-            if trait not in kept:
-                kept.append(trait)
-
-    def others(self, lane: Lane) -> bool:
-        """Return whether an HPA that hpabatch wrote has a status of another now."""
-        kept = self._known.get(lane.key)
-        if kept is None or _trait(lane.uid, lane.status) in kept:
-            return False
-        del self._known[lane.key]  # reported once; the next write replaces that status
-        is_same = any(trait[0] == lane.uid for trait in kept)
-        return is_same and not lane.status.is_unwritten
-
-    def keep(self, keys: set[LaneKey]) -> None:
-        """Forget other HPAs."""
-        for key in self._known.keys() - keys:
-            del self._known[key]
-
-
-def _trait(uid: str, status: HPAStatus) -> Trait:
-    """Return what a server stores as it was written, whatever its version.
-
-    Its times differ between two instances that decide the same.
-    """
-    conditions = tuple(
-        (c.type, c.status, c.reason, c.last_transition_time) for c in status.conditions
-    )
-    sizes = status.current_replicas, status.desired_replicas
-    return uid, *sizes, status.last_scale_time, conditions
-
-
 @dataclass(slots=True)
 class Rivals:
     """Signs of other controllers in a pass. For one thread.
@@ -239,30 +168,26 @@ class Rivals:
         hpas: of the cluster: while they are not known, nothing is written.
         documents: the site, with own documents; None with HPAs of the cluster.
         silence, probe: None with own documents.
-        own: statuses that this process wrote.
         barred: HPAs that are not acted on in this pass, and why.
-        blind: why the HPAs of the cluster are not known in this pass, "" if they are.
     """
 
     hpas: Site
     documents: Site | None
     silence: Silence | None
     probe: Probe | None
-    own: OwnStatuses = field(default_factory=OwnStatuses)
     barred: dict[LaneKey, str] = field(default_factory=dict)
-    blind: str = ""
 
-    def look(self, lanes: Iterable[Lane], leads: bool, probe: str) -> str:
+    def look(self, lanes: Iterable[Lane], probe: str) -> str:
         """Look for signs; return why nothing may be written, "" if it may.
 
         Args:
             probe: why it could not be read in this pass, "" if it could be.
         """
         blind = self.hpas.blindness()
-        self.blind = f"the HPAs of the cluster cannot be followed: {blind}" if blind else ""
+        blind = f"the HPAs of the cluster cannot be followed: {blind}" if blind else ""
         if self.documents is not None:
             self.barred = _named(self.documents.named_targets(), lanes)
-            return self.blind
+            return blind
         if self.silence is None or self.probe is None:
             raise AssertionError("HPAs of the cluster are only scaled with a probe")
         # What is known of them is what they were: a switch or limit may have changed since.
@@ -270,11 +195,7 @@ class Rivals:
             key: f"its present state cannot be read, so it is not scaled: {text}"
             for key, text in self.hpas.unreadable().items()
         }
-        unread = probe or self.blind
-        for lane in lanes:
-            if leads and self.own.others(lane):
-                self.silence.hear(f"it wrote the status of {lane.key[0]}/{lane.key[1]}")
-        return unread or self.silence.refusal
+        return probe or blind or self.silence.refusal
 
 
 def _named(named: Mapping[ScaleKey, str], lanes: Iterable[Lane]) -> dict[LaneKey, str]:

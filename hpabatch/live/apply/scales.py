@@ -1,10 +1,10 @@
 """Writing of one target's size, with the resourceVersion that it was decided on.
 
 As upstream (horizontal.go, reconcileAutoscaler), which reads the scale, decides, and puts it back.
-Here a watch has read the object, so the first request is the PUT. Its resourceVersion also proves
-that the target has no other annotation than was seen. A conflict is followed by a reading and
-another attempt, at most five in all. The scale of a kind without a watch is read first. A size that
-is not the one that was decided on stays, whereas upstream overwrites it after a conflict.
+Here a watch has read the object, so the first request is the PUT. A conflict is followed by a
+reading and another attempt, at most five in all. The scale of a kind without a watch is read first.
+A size that is not the one that was decided on stays, whereas upstream overwrites it after a
+conflict: so of two HPAs on one target one is written in a pass, and the other's decision is void.
 """
 
 from __future__ import annotations
@@ -16,13 +16,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol
 
-from hpabatch.cluster.apis.discovery import Discovery
-from hpabatch.cluster.apis.scales import scale_path
+from hpabatch.cluster.apis.discovery import Discovery, scale_path
 from hpabatch.cluster.connection.errors import ApiError, Busy, Withheld
 from hpabatch.cluster.connection.writes import Budget, Json, WriteClient, is_uncertain
-from hpabatch.cluster.objects.decoders import ANNOTATION, BUILT_IN
 from hpabatch.cluster.objects.types import ScaleKey, ScaleObject
-from hpabatch.model.objects.decode_fields import show_value
 
 TIMEOUT_S: Final = 3.0
 """Time limit of a writing request; no request begins that could end after the lease."""
@@ -52,7 +49,6 @@ class Outcome(StrEnum):
     FAILED = "failed"
     WAITS = "waits"
     MOVED = "moved"
-    OFF = "off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +57,8 @@ class Written:
 
     Attributes:
         outcome: DONE: the size is written. FAILED: it is not. WAITS: nothing was sent, since a rule
-            forbids it now; it waits for the next pass. MOVED, OFF: the decision is void and nothing
-            was sent, since the target has another size than was decided on, or its annotation
-            forbids the write.
+            forbids it now; it waits for the next pass. MOVED: the decision is void and nothing was
+            sent, since the target has another size than was decided on.
         error: "" if the size was written, else why not, in the API server's words where it spoke.
         uncertain: it failed, and may have been written nevertheless.
         ended_s: when the last response was there (monotonic).
@@ -77,7 +72,7 @@ class Written:
     @property
     def is_void(self) -> bool:
         """Whether the decision is void."""
-        return self.outcome in (Outcome.MOVED, Outcome.OFF)
+        return self.outcome is Outcome.MOVED
 
 
 class ScaleWriter:
@@ -90,18 +85,15 @@ class ScaleWriter:
         budget: Budget,
         fence: Fence,
         *,
-        reads_target: bool = False,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """Prepare; nothing is sent yet.
 
         Args:
             fence: is checked before each writing request.
-            reads_target: the target's own annotation can forbid the write.
             sleep: of a thread, seconds.
         """
         self._client, self._apis, self._budget, self._fence = client, apis, budget, fence
-        self._reads_target = reads_target
         self._sleep = sleep
 
     def write(self, key: ScaleKey, before: int, after: int, seen: ScaleObject | None) -> Written:
@@ -131,10 +123,7 @@ class ScaleWriter:
             if attempt:
                 self._sleep(_PAUSE_S * (1 + _JITTER * random.random()))  # noqa: S311 - jitter
             if scale is None:
-                scale, annotation = self._read(key, path)
-                if is_off(annotation):
-                    said = off_text("the target's", annotation)
-                    return Written(Outcome.OFF, f"hpabatch: {said}")
+                scale = self._get(path)
                 if _size(scale) != before:
                     said = f"the size is {_size(scale)}, and {before} was decided on"
                     return Written(Outcome.MOVED, f"hpabatch: {said}; the next pass decides again")
@@ -174,16 +163,6 @@ class ScaleWriter:
             is_made = False
         return Written() if is_made else Written(Outcome.FAILED, failure.text, uncertain=True)
 
-    def _read(self, key: ScaleKey, path: str) -> tuple[Json, str | None]:
-        """Return a target's scale, and its annotation if that can forbid the write."""
-        if not self._reads_target:
-            return self._get(path), None
-        if (key.group, key.kind) in BUILT_IN:
-            found = self._get(path.removesuffix("/scale"))
-            return _scale_of(found), _annotation(found)
-        scale = self._get(path)  # the annotation last: one before the scale would be no conflict
-        return scale, _annotation(self._get(path.removesuffix("/scale")))
-
     def _get(self, path: str) -> Json:
         for _ in range(_ATTEMPTS - 1):
             self._sleep(self._budget.take())
@@ -208,29 +187,11 @@ class ScaleWriter:
         return True
 
 
-def is_off(value: object) -> bool:
-    """Return whether an annotation's value forbids writes; anything but "on" does."""
-    return value is not None and str(value).strip().lower() not in ("on", "true")
-
-
-def off_text(whose: str, value: object) -> str:
-    """Return the sentence about an annotation that forbids writes."""
-    return f"{whose} annotation {ANNOTATION} is {show_value(value)}"
-
-
 def _known(seen: ScaleObject | None, before: int) -> Json | None:
     """Return a watched scale as the API has it, None where it has to be read."""
     if seen is None or not seen.version or seen.error or seen.replicas != before:
         return None
     return _scale(seen.key.namespace, seen.key.name, seen.uid, seen.version, seen.replicas)
-
-
-def _scale_of(found: Json) -> Json:
-    metadata = found.get("metadata") or {}
-    return _scale(
-        str(metadata.get("namespace")), str(metadata.get("name")), str(metadata.get("uid")),
-        _version(found), _size(found),
-    )  # fmt: skip
 
 
 def _scale(namespace: str, name: str, uid: str, version: str, replicas: int) -> Json:
@@ -239,11 +200,6 @@ def _scale(namespace: str, name: str, uid: str, version: str, replicas: int) -> 
         "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata,
         "spec": {"replicas": replicas},
     }  # fmt: skip
-
-
-def _annotation(found: Json) -> str | None:
-    value = ((found.get("metadata") or {}).get("annotations") or {}).get(ANNOTATION)
-    return None if value is None else str(value)
 
 
 def _size(scale: Json) -> int:

@@ -11,8 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from hpabatch.cluster.apis.discovery import Discovery
-from hpabatch.cluster.apis.scales import target_key
+from hpabatch.cluster.apis.discovery import Discovery, target_key
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.connect import Connection
 from hpabatch.cluster.connection.errors import ApiError, NotFound
@@ -23,11 +22,10 @@ from hpabatch.errors import ManifestError, UsageError
 from hpabatch.inputs.keda import GROUP
 from hpabatch.inputs.manifests import check_manifests, load_manifests
 from hpabatch.live.apply.applier import Applier
-from hpabatch.live.apply.guards import Gate, Selection, read_switch
+from hpabatch.live.apply.guards import Gate, read_switch
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import DRY_NAME, NAME, Candidate, Election
 from hpabatch.live.apply.ledger import Ledger
-from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.request import ApplyOptions
 from hpabatch.live.apply.rivals import Probe, Rivals, Silence, silence_s
 from hpabatch.live.apply.scales import ScaleWriter
@@ -128,18 +126,11 @@ def make_applier(
         silence: None: of production; tests may give a shorter one.
 
     Raises:
-        UsageError: the server lacks what is needed, or refuses the lease or the switch; the folder
-            of --apply-log does not exist.
+        UsageError: the server lacks what is needed, or refuses the lease or the switch.
     """
-    if options.apply_log is not None and not place.log.absolute().parent.is_dir():
-        raise UsageError(
-            f"--apply-log {place.log}: expected a file in a folder that exists, got "
-            f"{place.log.absolute().parent}; make that folder, or correct the path"
-        )
     version = _status_version(place.discovery)
     identity = f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
     journal = Journal(place.log, {"identity": identity, "cluster": place.cluster})
-    stack.callback(journal.close)
     own_lease = stack.enter_context(WriteClient(place.connect()))
     name = DRY_NAME if options.dry_run else NAME
     candidate = Candidate(place.namespace, identity, options.lease_ms // 1000, name)
@@ -151,31 +142,23 @@ def make_applier(
     # A client of its own: a stop ends the loop's, while a pass that has begun is still written.
     own = Discovery(stack.enter_context(ApiClient(place.connect())))
     gate = Gate(
-        place.period_s, election, lambda: read_switch(control, place.namespace)[0],
+        place.period_s, election, lambda: read_switch(control, place.namespace),
         log=lambda: journal.problem,
     )  # fmt: skip
     is_own = documents is not None
-    scales = ScaleWriter(
-        sizes, own, _budget(options.write_rate), gate,
-        reads_target=is_own,
-    )  # fmt: skip
+    scales = ScaleWriter(sizes, own, _budget(options.write_rate), gate)
     rivals = Rivals(place.hpas, documents, None, None)
     if not is_own:
         rivals.silence = silence or Silence(silence_s(place.period_s), place.period_s)
-        rivals.probe = Probe(control, version, place.namespace, rivals.silence, journal.record)
-    statuses: HpaStatuses | Reports | None = None
-    budget = _budget(options.status_rate)
-    if not options.dry_run:
-        statuses = (
-            Reports(control, place.namespace, identity, budget, gate, log=journal.record)
-            if is_own else HpaStatuses(control, version, budget, gate, log=journal.record)
-        )  # fmt: skip
+        rivals.probe = Probe(control, version, place.namespace, rivals.silence)
+    statuses: HpaStatuses | None = None
+    if not options.dry_run and not is_own:
+        statuses = HpaStatuses(control, version, _budget(options.write_rate), gate)
     applier = Applier(
         client=control, namespace=place.namespace, scales=scales, gate=gate, statuses=statuses,
         election=election, journal=journal,
         ledger=Ledger(control, place.namespace, election, place.skew_s),
-        rivals=rivals, selection=Selection(reads_target=is_own, log=journal.add),
-        options=options, decider=decider, say=say,
+        rivals=rivals, options=options, decider=decider, say=say,
     )  # fmt: skip
     stack.callback(applier.stop)
     return applier

@@ -10,15 +10,14 @@ import random
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote
 
 from hpabatch.cluster.connection.errors import ApiError, Busy, NotFound, Unreachable
 from hpabatch.cluster.connection.writes import Budget, Json, WriteClient
-from hpabatch.live.apply.journal import Fields
 from hpabatch.live.apply.scales import TIMEOUT_S, Fence
 from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.model.messages import COMPONENT, WARNING, Event
@@ -27,8 +26,7 @@ from hpabatch.model.objects.hpa import HPA, HPAStatus
 
 _CONFLICT: Final = 409
 _MOST_EVENTS: Final = 2000  # that wait; older ones are dropped
-_MOST_KNOWN: Final = 4096  # events that are counted on
-_SAME_S: Final = 600.0
+_MOST_KNOWN: Final = 4096  # objects whose events are limited
 _BURST, _REFILL_PER_S = 25, 1 / 300  # of one object's events, as upstream's
 DRAIN_S: Final = 3.0
 _LEAST_WAIT_S, _MOST_WAIT_S = 0.5, 30.0  # after failures of the server
@@ -38,49 +36,26 @@ _Item = tuple[HPA, Event | None]
 """An HPA whose event waits, None: whose status does."""
 
 
-@dataclass(slots=True)
-class _Series:
-    """An event that was written: equal ones raise its count."""
-
-    name: str
-    count: int
-    at: float
-
-
 class HpaStatuses:
     """Writer of statuses and events of the cluster's HPAs. Several threads may put."""
 
     def __init__(
         self, client: WriteClient, version: str, budget: Budget, fence: Fence,
         *, clock: Callable[[], float] = time.monotonic,
-        log: Callable[[Iterable[Fields]], None] = lambda lines: None,
     ) -> None:  # fmt: skip
         """Prepare; `start` begins."""
-        self.dropped = 0
-        self._problem, self._wait_s = "", 0.0  # before the next request, after failures
-        self._dropped_at = -_SAME_S
+        self.problem = ""
+        self._wait_s = 0.0  # before the next request, after failures
         self._client, self._version, self._budget = client, version, budget
-        self._fence, self._clock, self._log = fence, clock, log
+        self._fence, self._clock = fence, clock
         self._statuses: OrderedDict[LaneKey, HPA] = OrderedDict()  # that wait
         self._events: deque[tuple[HPA, Event]] = deque(maxlen=_MOST_EVENTS)
-        self._series: OrderedDict[tuple[str, ...], _Series] = OrderedDict()
         self._spam: OrderedDict[str, Budget] = OrderedDict()
-        self._logged: dict[LaneKey, object] = {}
         self._is_events_turn = False
         self._until = float("inf")
         self._ready = threading.Condition()
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="statuses", daemon=True)
-
-    @property
-    def problem(self) -> str:
-        """Why writes fail now, or that events were dropped in the last ten minutes."""
-        if self._problem or self._clock() - self._dropped_at >= _SAME_S:
-            return self._problem
-        return (
-            f"{self.dropped} events were dropped: {_MOST_EVENTS} waited; raise --status-rate, or "
-            "look what fails"
-        )
 
     def start(self) -> None:
         """Begin."""
@@ -91,18 +66,16 @@ class HpaStatuses:
         with self._ready:
             self._stopped = True
             self._ready.notify()
-        return ended(self._thread)
+        if self._thread.is_alive():
+            # Its last item, begun as the time for the rest was over, may take two requests.
+            self._thread.join(DRAIN_S + 2 * TIMEOUT_S)
+        return not self._thread.is_alive()
 
     def forget(self) -> None:
         """Drop what waits."""
         with self._ready:
             self._statuses.clear()
             self._events.clear()
-            self._logged = {}
-
-    def last(self, keys: Collection[LaneKey]) -> Mapping[LaneKey, HPAStatus]:
-        """Return nothing: the HPAs themselves have their statuses."""
-        return {}
 
     def put(self, key: LaneKey, document: HPA) -> None:
         """Write the status of an HPA; one of it that waits is replaced."""
@@ -113,9 +86,6 @@ class HpaStatuses:
     def tell(self, document: HPA, events: Sequence[Event]) -> None:
         """Write events about an HPA; of too many the oldest are dropped."""
         with self._ready:
-            lost = len(self._events) + len(events) - _MOST_EVENTS
-            if lost > 0:
-                self.dropped, self._dropped_at = self.dropped + lost, self._clock()
             self._events.extend((document, event) for event in events)
             self._ready.notify()
 
@@ -135,7 +105,7 @@ class HpaStatuses:
             try:
                 self._write(*item)
             except Exception as error:  # noqa: BLE001 - one invalid response must not end the thread
-                self._problem = f"{type(error).__name__}: {error}"
+                self.problem = f"{type(error).__name__}: {error}"
             with self._ready:
                 wait_s = self._wait_s * random.uniform(0.5, 1)  # noqa: S311
                 self._ready.wait_for(lambda: self._stopped, wait_s)
@@ -166,13 +136,13 @@ class HpaStatuses:
         except ApiError as error:
             if event is None and error.status == _CONFLICT:
                 return  # the next pass writes on what is there then
-            self._problem = error.text
+            self.problem = error.text
             if isinstance(error, Unreachable | Busy):
                 self._wait_s = min(max(2 * self._wait_s, _LEAST_WAIT_S), _MOST_WAIT_S)
             if event is None:
                 self.tell(hpa, [Event(WARNING, "FailedUpdateStatus", error.text)])
             return
-        self._problem, self._wait_s = "", 0.0
+        self.problem, self._wait_s = "", 0.0
 
     def _put_status(self, hpa: HPA) -> None:
         root = f"/apis/autoscaling/{self._version}/namespaces/{quote(hpa.namespace)}"
@@ -185,42 +155,12 @@ class HpaStatuses:
             return  # the next leader writes its own
         document = {**found, "status": encode_status(hpa.status)}
         self._client.write("PUT", f"{path}/status", document, TIMEOUT_S)
-        status, key = hpa.status, (hpa.namespace, hpa.name)
-        conditions = ", ".join(f"{c.type}={c.status} {c.reason}" for c in status.conditions)
-        sizes = {"from": status.current_replicas, "to": status.desired_replicas}
-        # (a change of metrics' values alone is no line)
-        shown = conditions, *sizes.values(), status.last_scale_time
-        if self._logged.get(key) != shown:
-            self._logged[key] = shown
-            self._log([_line("status", hpa, **sizes, text=conditions)])
 
     def _post_event(self, hpa: HPA, event: Event) -> None:
-        if self._fence.refusal(TIMEOUT_S):
-            return
-        if not self._may_tell(hpa.uid):
+        if self._fence.refusal(TIMEOUT_S) or not self._may_tell(hpa.uid):
             return
         root = f"/api/v1/namespaces/{quote(hpa.namespace)}/events"
-        same = (hpa.uid, event.type, event.reason, event.message)
-        line = _line("event", hpa, text=f"{event.type} {event.reason}: {event.message}")
-        now, known = self._clock(), self._series.get(same)
-        stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        if known is not None and now - known.at < _SAME_S:
-            known.count, known.at = known.count + 1, now
-            more = {"count": known.count, "lastTimestamp": stamp}
-            self._series.move_to_end(same)
-            try:
-                self._client.write("PATCH", f"{root}/{known.name}", more, TIMEOUT_S)
-                self._log([line])
-                return
-            except NotFound:
-                pass
-        name = f"{hpa.name}.{time.time_ns():x}"
-        document = _event(hpa, event, name, stamp, self._version)
-        self._client.write("POST", root, document, TIMEOUT_S)
-        self._log([line])
-        self._series[same] = _Series(name, 1, now)
-        if len(self._series) > _MOST_KNOWN:
-            self._series.popitem(last=False)
+        self._client.write("POST", root, _event(hpa, event, self._version), TIMEOUT_S)
 
     def _may_tell(self, uid: str) -> bool:
         """Return whether an object may have another event; known are those that had one last."""
@@ -231,21 +171,8 @@ class HpaStatuses:
         return budget.try_take()
 
 
-def ended(thread: threading.Thread) -> bool:
-    """Wait until a thread that drains its queue and was told to end has ended; return if it has.
-
-    Its last item, begun as the time for the rest was over, may take two requests.
-    """
-    if thread.is_alive():
-        thread.join(DRAIN_S + 2 * TIMEOUT_S)
-    return not thread.is_alive()
-
-
-def _line(event: str, document: HPA, **fields: object) -> Fields:
-    return {"event": event, "namespace": document.namespace, "hpa": document.name, **fields}
-
-
-def _event(hpa: HPA, event: Event, name: str, stamp: str, version: str) -> Json:
+def _event(hpa: HPA, event: Event, version: str) -> Json:
+    name, stamp = f"{hpa.name}.{time.time_ns():x}", datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "apiVersion": "v1", "kind": "Event",
         "metadata": {"name": name, "namespace": hpa.namespace},

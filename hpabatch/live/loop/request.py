@@ -59,7 +59,7 @@ class WatchRequest(ClusterLogin, Rules):
         "may be repeated.",
         (),
         metavar="NAME=VALUE",
-        unset="as its pod shows, else those of Kubernetes",
+        unset="those of Kubernetes",
     )
     segment_ms: int = option(
         "duration",
@@ -99,17 +99,6 @@ class LiveRequest(WatchRequest, ApplyOptions):
         unset="in the user's state folder",
     )
     stateless: bool = option("flag", "Forget the controller memory at every start.", False)
-    follow: bool = option(
-        "flag",
-        "Take the rescales of the cluster's controller for recommendations of its own, too.",
-        False,
-    )
-    state_max_age_ms: int = option(
-        "duration",
-        "Age from which on a kept controller memory is not taken up.",
-        300_000,
-        metavar="TIME",
-    )
 
     def check(self) -> None:
         """Refuse options that exclude each other (UsageError)."""
@@ -123,11 +112,6 @@ class LiveRequest(WatchRequest, ApplyOptions):
             raise UsageError(
                 "--apply excludes --once and --record: one pass is only printed; to record, run "
                 "`hpabatch record` beside it"
-            )
-        if self.follow and self.record is not None:
-            raise UsageError(
-                "--follow excludes --record: a replay could not make the same decisions; leave one "
-                "of them out"
             )
         if self.stateless and self.state is not None:
             raise UsageError("--stateless excludes --state: give one of them")

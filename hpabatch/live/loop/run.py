@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hpabatch.cluster.apis.scales import REFRESH_S
+from hpabatch.cluster.apis.discovery import REFRESH_S
 from hpabatch.cluster.objects.types import Change, Kind, MetricKey, Response, Responses, response_to
 from hpabatch.cluster.watch.site import Site
 from hpabatch.errors import HpabatchError
@@ -20,7 +20,7 @@ from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.live.passes.result import error_text
 from hpabatch.live.passes.shadow import Comparison, Shadow
-from hpabatch.live.record.recorder import Recorder
+from hpabatch.live.record.recorder import FullError, Recorder
 from hpabatch.live.serve.exporter import Exporter
 from hpabatch.live.serve.log import LineLog, Said, problems_of
 from hpabatch.live.serve.server import Health
@@ -106,6 +106,7 @@ class Loop:
         not end the loop.
 
         Raises:
+            FullError: the recording cannot go on.
             Exception: the error of the last of several consecutive failed passes.
         """
         period_s = self.period_ms / 1000
@@ -114,7 +115,7 @@ class Loop:
         while not stop.is_set():
             try:
                 self._turn()
-            except BrokenPipeError:
+            except (BrokenPipeError, FullError):
                 raise
             except Exception as error:
                 failed += 1
@@ -243,7 +244,7 @@ class Loop:
         if self.exporter:
             figures = self.recorder.figures if self.recorder else None
             applied = self.applier.figures if self.applier else None
-            self.exporter.publish(comparison, self.shadow.totals(), figures, applied)
+            self.exporter.publish(comparison, figures, applied)
         if self.health:
             self.health.done()
         if self._said:

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpabatch.cluster.apis.discovery import ControllerSeen
 from hpabatch.engine.fleet.flags import FEATURE_GATES, FLAGS, PREFIX, parse_flags
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.store.catalog import quote
@@ -21,8 +20,8 @@ class Settings:
 
     Attributes:
         flags: the controller's.
-        flags_named: those that were given or seen, by their names, for the record.
-        flags_source: given, recorded (in the controller's pod) or assumed.
+        flags_named: those that were given, by their names, for the record.
+        flags_source: given or assumed.
     """
 
     k8s: str
@@ -37,24 +36,21 @@ def settle(
     gates: str,
     given: Sequence[str],
     server_version: str,
-    seen: ControllerSeen | None,
     every_ms: int | None,
 ) -> Settings:
-    """Return rules and flags: as given, else those of the cluster, else Kubernetes' defaults.
+    """Return rules and flags: as given, else the server's version and Kubernetes' defaults.
 
     Args:
         k8s: a version, None: the server's.
-        gates: feature gates, "" for those of the controller's pod.
+        gates: feature gates.
         given: flags as NAME=VALUE.
         server_version: as the API server gives it, e.g. v1.31.2-gke.1.
-        seen: the controller's command line, if it can be read.
         every_ms: time between two passes, if given.
 
     Raises:
         UsageError: an unknown version, gate or flag, or an invalid value.
     """
-    shown = dict(seen.flags) if seen else {}
-    named = {**shown, **_given(given)}
+    named = dict(_given(given))
     if every_ms is not None:
         named[f"{PREFIX}sync-period"] = f"{every_ms}ms"
     try:
@@ -63,13 +59,12 @@ def settle(
         text = str(error).removeprefix("controller.flags: ").partition("; correct")[0]
         raise UsageError(f"--flag: {text}") from error
     version = k8s or server_version
-    gates = gates or _known_gates(version, seen)
     return Settings(
         k8s=version,
         profile=profile_for(version, gates),
         flags=flags,
         flags_named=named | ({FEATURE_GATES: gates} if gates else {}),
-        flags_source="given" if given else "recorded" if shown else "assumed",
+        flags_source="given" if given else "assumed",
     )
 
 
@@ -84,20 +79,6 @@ def _given(flags: Sequence[str]) -> Mapping[str, str]:
             )
         found[PREFIX + short] = value
     return found
-
-
-def _known_gates(version: str, seen: ControllerSeen | None) -> str:
-    """Return the gates of the controller's command line that these rules depend on."""
-    if seen is None or not seen.feature_gates:
-        return ""
-    known = []
-    for gate in seen.feature_gates.split(","):
-        try:
-            profile_for(version, gate)
-        except UsageError:
-            continue
-        known.append(gate)
-    return ",".join(known)
 
 
 def state_file(environ: Mapping[str, str], cluster: str, server: str) -> Path:

@@ -42,7 +42,6 @@ from hpabatch.live.passes.memory import (
 from hpabatch.live.passes.result import ERRORS, NO_STATUS, PassResult, culprits, reconcile_actions
 from hpabatch.live.passes.words import PassWords
 from hpabatch.model.messages import ambiguous_selector
-from hpabatch.model.objects.hpa import HPAStatus
 from hpabatch.model.selectors import parse_selector, selector_words
 from hpabatch.model.versions import ControllerFlags, Profile
 from hpabatch.packing.memory import seed_status
@@ -128,7 +127,6 @@ def _selector(lane: Lane) -> str:
 
 
 _READ = (codes.SCALE_OK, codes.SCALE_UPDATE_FAILED)
-_NAMED_MS = 60_000  # within which a status names the size of its controller's rescale
 _NEAR_PERIODS = 2  # before another's rescale: own recommendations that stand beside its own
 
 
@@ -142,20 +140,9 @@ class Decider:
     """
 
     def __init__(
-        self,
-        profile: Profile,
-        flags: ControllerFlags,
-        saved: Saved | None = None,
-        *,
-        follows: bool = False,
+        self, profile: Profile, flags: ControllerFlags, saved: Saved | None = None
     ) -> None:
-        """Begin.
-
-        Args:
-            follows: rescales by the controller that acts count as its recommendations, too, and
-                not as scale events only.
-        """
-        self.follows = follows
+        """Begin."""
         self.owns = False
         self.restored_ms = None if saved is None else saved.saved_ms
         self.profile = profile
@@ -275,7 +262,7 @@ class Decider:
         for h, lane in enumerate(lanes):
             if lane.fresh:
                 seed_status(self._memory, h, lane.status)
-        self._follow(now_ms)
+        self._follow()
         self._fill_ticks(now_ms)
         # ScaledToZero is the cluster's where its own controller does the writes.
         if takes_zero(self.profile) and not self.owns:
@@ -306,12 +293,6 @@ class Decider:
             if before.replicas >= 0 and before.target == lane.target:
                 self.lanes.recall_size(lane, before.replicas)
         return at
-
-    def put_status(self, key: LaneKey, status: HPAStatus) -> None:
-        """Give an own document the status that another instance of hpabatch wrote."""
-        lane = self.lanes.get(key)
-        if lane is not None:
-            lane.item = replace(lane.item, hpa=replace(lane.item.hpa, status=status))
 
     def note_zeros(self, scaled: Container[LaneKey] = ()) -> None:
         """Take over which of the targets of size zero hpabatch has scaled to zero.
@@ -413,31 +394,18 @@ class Decider:
         ticks.selector[rows], ticks.selector_text[rows] = selector, said
         ticks.recreated[rows] = [lane.recreated for lane in lanes]
 
-    def _follow(self, now_ms: int) -> None:
-        """Take over the rescales of the controller that acts, as its recommendations.
-
-        Whose they are is known (`Lanes.attributed`), or the HPA's status names a controller's size:
-        it is written after the size, so a later pass may see it. HPAs without status are followed
-        by their sizes alone.
-        """
+    def _follow(self) -> None:
+        """Take over the rescales of other instances of hpabatch, as their recommendations."""
         lanes = self._columns.lanes
         to_zero = {lane.key for lane in lanes if lane.rescales and lane.rescales[-1][2] == 0}
         if self.lanes.attributed and to_zero:
             self.note_zeros(to_zero)
         for h, lane in enumerate(lanes):
-            waiting, lane.rescales = lane.rescales, []
-            if lane.fresh or not self.follows:
+            rescales, lane.rescales = lane.rescales, []
+            if lane.fresh or not self.lanes.attributed:
                 continue
-            named = []
-            status = lane.status
-            is_known = self.lanes.attributed or status.is_unwritten
-            for rescale in waiting:
-                if is_known or status.desired_replicas == rescale[2]:
-                    named.append(rescale)
-                elif now_ms - rescale[0] < _NAMED_MS:
-                    lane.rescales.append(rescale)
-            ups = [rescale for rescale in named if rescale[2] > rescale[1]]
-            for rescale in named:
+            ups = [rescale for rescale in rescales if rescale[2] > rescale[1]]
+            for rescale in rescales:
                 if rescale not in ups[:-1]:  # there is room for one addition
                     since_ms = rescale[0] - _NEAR_PERIODS * self.flags.sync_period_ms
                     follow_rescale(self._memory, h, *rescale, since_ms)

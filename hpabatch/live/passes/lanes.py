@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from hpabatch.cluster.apis.scales import target_key
+from hpabatch.cluster.apis.discovery import target_key
 from hpabatch.cluster.objects.types import (
     Change,
     HpaObject,
@@ -211,11 +211,6 @@ class Lanes:
         for lane in self._lanes.values():
             if lane.changes and lane.changes[-1][0] >= now_ms:
                 lane.changes = [(min(ms, now_ms - 1), a, b) for ms, a, b in lane.changes]
-
-    def forget_writes(self) -> None:
-        """Forget the own writes that no watch has shown: another writes the sizes now."""
-        for lane in self._lanes.values():
-            lane.own.clear()
 
     def close_pass(self, now_ms: int = 0) -> None:
         """Clear the data that only the finished pass, of an instant in UTC ms, needed."""

@@ -8,7 +8,6 @@ value is one that the other had within the grace period.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -60,24 +59,9 @@ class Comparison:
 
     def share(self) -> float | None:
         """Return the share of HPAs on which the two agree; None where none can be compared."""
-        return _share(np.bincount(self.state, minlength=len(STATES)).tolist())
-
-
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """Totals since the loop began; `seconds` are HPA-seconds by state.
-
-    A disagreement also ends when its HPA is deleted.
-    """
-
-    passes: int
-    begun: int
-    ended: int
-    seconds: dict[str, float]
-
-    def share(self) -> float | None:
-        """Return the share of the time in which the two agreed; None where nothing was compared."""
-        return _share([self.seconds[name] for name in STATES])
+        count = np.bincount(self.state, minlength=len(STATES)).tolist()
+        total = count[SAME] + count[SETTLING] + count[DIFFERS]
+        return count[SAME] / total if total else None
 
 
 @dataclass(slots=True)
@@ -101,18 +85,11 @@ class Shadow:
         """
         self._grace_ms = grace_ms
         self._hpas: dict[str, _Hpa] = {}  # by uid
-        self._last_ms = 0
-        self._spent_ms = [0] * len(STATES)
-        self._passes = self._begun = self._ended = 0
 
     def compare(self, result: PassResult) -> Comparison:
         """Compare a pass with the decisions of the cluster's own controller."""
         now, before = result.now_ms, self._hpas
-        for one in before.values():  # it was in the state in which the last pass left it
-            self._spent_ms[one.state] += max(now - self._last_ms, 0)
         self._hpas = {uid: before.get(uid) or _Hpa() for uid in result.uids}
-        gone = before.keys() - self._hpas.keys()
-        self._ended += sum(before[uid].state == DIFFERS for uid in gone)
         lists: tuple[list[int], ...] = ([], [], [], [], [], [])
         fresh, moved, failing, working, begun, ended = lists
         ours, theirs = result.ours_desired.tolist(), result.theirs_desired.tolist()
@@ -136,8 +113,6 @@ class Shadow:
             # The last pass before the grace period still held at its beginning.
             while len(one.past) > 1 and now - one.past[1][0] >= self._grace_ms:
                 del one.past[0]
-        self._last_ms, self._passes = now, self._passes + 1
-        self._begun, self._ended = self._begun + len(begun), self._ended + len(ended)
         hpas = [self._hpas[uid] for uid in result.uids]
         return Comparison(
             result=result,
@@ -149,13 +124,6 @@ class Shadow:
             working=np.array(working, np.int64),
             begun=np.array(begun, np.int64),
             ended=np.array(ended, np.int64),
-        )
-
-    def totals(self) -> Totals:
-        """Return the totals since the loop began."""
-        seconds = [ms / 1000 for ms in self._spent_ms]
-        return Totals(
-            self._passes, self._begun, self._ended, dict(zip(STATES, seconds, strict=True))
         )
 
     def _state(self, one: _Hpa, now: int, ours: int, theirs: int, decided: bool) -> int:
@@ -182,8 +150,3 @@ class Shadow:
                 return True
             until = ms
         return False
-
-
-def _share(by_state: Sequence[float]) -> float | None:
-    total = by_state[SAME] + by_state[SETTLING] + by_state[DIFFERS]
-    return by_state[SAME] / total if total else None

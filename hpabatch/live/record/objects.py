@@ -136,7 +136,7 @@ class Pods:
             "started": time_or_none(pod.started_ms), "deletion_requested": life.deletion_ms,
             "node": pod.node, "origin": "recorded",
         }  # fmt: skip
-        self._rows.begin("pods", (life.uid,), row, at_ms)
+        self._rows.begin("pods", (life.uid,), row)
         self._rows.put("pod_states", _owned(life), tuple(state_of(pod)), at_ms)
 
     def remove(self, key: PodKey, at_ms: int) -> None:
@@ -311,7 +311,7 @@ class Hpas:
         if before is not None and (before["uid"] != row["uid"] or before["valid_from"] < at_ms):
             self._close(key, at_ms)
             row["valid_from"] = max(at_ms, before["valid_from"] + 1)
-        self._rows.begin("hpas", key, row, at_ms)
+        self._rows.begin("hpas", key, row)
 
     def _close(self, key: PodKey, at_ms: int) -> None:
         self._forget_outcomes(key)
@@ -338,7 +338,7 @@ class Hpas:
                 "namespace": key[0], "name": key[1], "subject": SPEC, "valid_from": since_ms,
                 "method": ABSENT, "detail": problem,
             }  # fmt: skip
-            self._rows.begin("provenance", key, told, at_ms)
+            self._rows.begin("provenance", key, told)
 
     def _tell_owner(self, key: PodKey, owner: str, at_ms: int) -> None:
         """Write the owner from then on; what its target's pods need is not watched."""
@@ -363,38 +363,26 @@ Target = tuple[str, str, str]
 
 
 class Scales:
-    """All present scales.
-
-    The table identifies a target by kind and name. Among scales of several groups with the same
-    kind and name (for example of an HPA with a wrong group) the readable one counts.
-    """
+    """All present scales; a target is known by kind and name, whatever its group."""
 
     def __init__(self, rows: Rows, stored: Mapping[Target, Values] | None = None) -> None:
         """Begin with the last rows of the store."""
         self._rows = rows
-        self._groups: dict[Target, dict[str, ScaleObject]] = {}
         self._stored = dict(stored or {})
 
     def put(self, key: ScaleKey, scale: ScaleObject | None, at_ms: int) -> None:
         """Record a scale as it is from `at_ms` on; None: it is no longer there."""
         place = (key.namespace, key.kind, key.name)
-        groups = self._groups.setdefault(place, {})
-        if scale is None:
-            groups.pop(key.group, None)
-        else:
-            groups[key.group] = scale
         if place in self._stored:
             self._rows.remember("scales", place, self._stored.pop(place))
         before = self._rows.last("scales", place)
-        self._rows.put("scales", place, _row_of(groups, before), at_ms)
-        if not groups:  # a scale that comes back is written again
-            del self._groups[place]
+        if scale is None or scale.error:
+            sizes = (0, 0, "") if before is None else before[:3]
+            values: Values = (*sizes, NOT_THERE if scale is None else scale.error)
+        else:
+            values = (
+                replicas(scale.replicas), replicas(scale.status_replicas), scale.selector, None
+            )  # fmt: skip
+        self._rows.put("scales", place, values, at_ms)
+        if scale is None:  # a scale that comes back is written again
             self._rows.forget("scales", place)
-
-
-def _row_of(groups: Mapping[str, ScaleObject], before: Values | None) -> Values:
-    for _, scale in sorted(groups.items()):
-        if not scale.error:
-            return replicas(scale.replicas), replicas(scale.status_replicas), scale.selector, None
-    sizes = (0, 0, "") if before is None else before[:3]
-    return *sizes, groups[min(groups)].error if groups else NOT_THERE

@@ -38,7 +38,7 @@ from hpabatch.history.store.shards import StoreHistory
 from hpabatch.live.record.objects import Hpas, Pods, Scales, Target
 from hpabatch.live.record.rows import Row, Rows, Values
 from hpabatch.live.record.samples import Request, Samples
-from hpabatch.live.record.segments import SegmentWriter, Upkeep, take_lease
+from hpabatch.live.record.segments import COMPACT_EVERY_S, SegmentWriter, take_lease
 from hpabatch.model.printable import counted
 from hpabatch.model.times import show_instant
 
@@ -159,7 +159,6 @@ class Figures:
 
     Attributes:
         rows_waiting, bytes_waiting: in memory, not yet in the store.
-        rows_lost: never written, for lack of memory; each gap has a row in `provenance`.
         rows_refused: refused by the registry, which is a bug.
         trouble: why nothing can be written now; "": no problem.
     """
@@ -168,9 +167,12 @@ class Figures:
     bytes_waiting: int
     rows_written: int
     parts_written: int
-    rows_lost: int
     rows_refused: int
     trouble: str
+
+
+class FullError(UsageError):
+    """There is no memory for more rows that cannot be written."""
 
 
 class Recorder:
@@ -190,7 +192,7 @@ class Recorder:
         *,
         segment_s: float = SEGMENT_S,
         limit_bytes: int = LIMIT_BYTES,
-        upkeep: Upkeep | None = None,
+        compact_every_s: float = COMPACT_EVERY_S,
         say: Callable[[str], None] = lambda text: None,
         clock: Callable[[], int] = clock_ms,
         monotonic_s: Callable[[], float] = time.monotonic,
@@ -201,6 +203,7 @@ class Recorder:
             location: a folder, or a URL such as s3://bucket/history.
             segment_s: time until rows become a part of the store.
             limit_bytes: memory for rows that cannot be written.
+            compact_every_s: between two compactions of the store; 0: never.
             say: is called with a message when a problem begins, changes or ends.
             clock: UTC ms, the clock of the passes.
             monotonic_s: for segments, seconds.
@@ -214,8 +217,7 @@ class Recorder:
         self._segment_s, self._limit, self._say = segment_s, limit_bytes, say
         self._clock_s, self._opened_s = monotonic_s, monotonic_s()
         self._began = self._complete = self._closed = self._in_trouble = False
-        self._gap_ms = self._lost = self._lost_here = self._refused_said = 0
-        self._gap_why = ""
+        self._refused_said = 0
         store = open_writer(location)
         lease = take_lease(store.storage, cluster)
         try:
@@ -223,7 +225,7 @@ class Recorder:
         except BaseException:
             lease.release()
             raise
-        self._writer = SegmentWriter(store, lease, upkeep or Upkeep(), monotonic_s)
+        self._writer = SegmentWriter(store, lease, compact_every_s, monotonic_s)
 
     def _resume(self, stored: Stored, store: StoreWriter, clock: Callable[[], int]) -> None:
         if stored.last_ms > clock() + _BEHIND_MS:
@@ -294,6 +296,10 @@ class Recorder:
 
         Args:
             started: it began with empty controller memory.
+
+        Raises:
+            FullError: rows cannot be written, and memory for them is used up. A recorder that is
+                started later notes the gap.
         """
         self._begin(now_ms)
         if not self._complete:  # end objects that vanished before the recording, once
@@ -305,18 +311,14 @@ class Recorder:
                 ts=now_ms, start=started, k8s=k8s, hpas=hpas, duration_ms=duration_ms
             )
         self._now_ms = max(self._now_ms, now_ms)
-        # Rows are dropped from where they cannot be written on, until they can be again.
-        if self._rows.is_losing:
-            self._lost_here += self._rows.take().rows
-            if self._writer.pending_bytes <= self._limit // 2:
-                self._end_gap()
-        elif self._writer.pending_bytes + self._rows.segment.bytes > self._limit:
-            self._hand_over()
-            self._gap_ms, self._lost_here = self._now_ms + 1, 0
-            self._rows.lose(self._gap_ms)
-            self._gap_why = self._writer.trouble or "they come faster than they are written"
-            self._say(f"recording: rows are dropped from now on: {self._gap_why}")
         self.tick()
+        waiting = self._writer.pending_bytes + self._rows.segment.bytes
+        if waiting > self._limit:
+            why = self._writer.trouble or "they come faster than they are written"
+            raise FullError(
+                f"recording: expected at most {self._limit >> 20} MiB of rows that wait, got "
+                f"{waiting >> 20}: {why}; correct that, and start the recording again"
+            )
 
     def controller(
         self,
@@ -344,9 +346,6 @@ class Recorder:
         if self._closed:
             return True
         self._closed = True
-        if self._rows.is_losing:
-            self._lost_here += self._rows.take().rows
-            self._end_gap()
         self._hand_over()
         waiting = self._writer.pending_bytes
         done = self._writer.close(min(timeout_s, _HOPELESS_S) if self._in_trouble else timeout_s)
@@ -364,7 +363,6 @@ class Recorder:
             bytes_waiting=segment.bytes + writer.pending_bytes,
             rows_written=writer.rows,
             parts_written=writer.parts,
-            rows_lost=self._lost + self._lost_here,
             rows_refused=writer.refused,
             trouble=writer.trouble,
         )
@@ -392,18 +390,8 @@ class Recorder:
 
     def _hand_over(self) -> None:
         self._opened_s = self._clock_s()
-        if self._rows.segment.rows and not self._rows.is_losing:
+        if self._rows.segment.rows:
             self._writer.submit(self._rows.take())
-
-    def _end_gap(self) -> None:
-        """Write the state of everything, and the gap before it."""
-        at_ms = self._now_ms + 1
-        self._rows.regain(at_ms)
-        self._samples.lose()
-        why = f"lost {counted(self._lost_here, 'row')}: {self._gap_why}"
-        self._lost, self._lost_here = self._lost + self._lost_here, 0
-        self._tell("passes", self._gap_ms, max(at_ms, self._gap_ms + 1), ABSENT, why)
-        self._say(f"recording: rows are kept again; {why}")
 
     def _say_changes(self) -> None:
         trouble, writer = self._writer.trouble, self._writer

@@ -2,9 +2,6 @@
 
 Rows of a change table hold until the next one of their key. A row with an end stays open until
 then: it is written when it begins, changes and ends, and the last writing counts.
-
-While there is no memory for rows (`lose`), only the ends of rows whose beginning was written are
-kept; `regain` writes the state of everything, as if nothing had been written before.
 """
 
 from __future__ import annotations
@@ -51,9 +48,7 @@ class Rows:
         self.cluster = cluster
         self.segment = Segment(cluster)
         self._last: dict[str, dict[Key, Values]] = {table: {} for table in _CHANGES}
-        self._open: dict[tuple[str, Key], tuple[int, Row]] = {}  # since when they were seen
-        self._kept: Segment | None = None
-        self._gap_ms = 0
+        self._open: dict[tuple[str, Key], Row] = {}
 
     # ---- change tables
 
@@ -82,28 +77,24 @@ class Rows:
 
     # ---- rows with an end
 
-    def begin(self, table: str, key: Key, row: Row, at_ms: int) -> None:
+    def begin(self, table: str, key: Key, row: Row) -> None:
         """Write a row that is open from now on, or has changed."""
-        began_ms, before = self._open.get((table, key), (at_ms, None))
-        self._open[table, key] = began_ms, row
-        if row != before:
+        if row != self._open.get((table, key)):
+            self._open[table, key] = row
             self.segment.table(table).add(**row)
 
     def resume(self, table: str, key: Key, row: Row) -> None:
         """Take an open row of the store."""
-        self._open[table, key] = 0, row
+        self._open[table, key] = row
 
     def open_row(self, table: str, key: Key) -> Row | None:
         """Return the open row of a key."""
-        return self._open.get((table, key), (0, None))[1]
+        return self._open.get((table, key))
 
     def end(self, table: str, key: Key, at_ms: int) -> None:
         """Write the end of an open row."""
-        began_ms, row = self._open.pop((table, key))
-        ended = {**row, _ENDS[table]: at_ms}
-        self.segment.table(table).add(**ended)
-        if self._kept is not None and began_ms < self._gap_ms:
-            self._kept.table(table).add(**ended)
+        row = self._open.pop((table, key))
+        self.segment.table(table).add(**{**row, _ENDS[table]: at_ms})
 
     # ---- segments
 
@@ -111,23 +102,3 @@ class Rows:
         """Return the segment so far, and begin another."""
         found, self.segment = self.segment, Segment(self.cluster)
         return found
-
-    @property
-    def is_losing(self) -> bool:
-        """Whether rows are lost."""
-        return self._kept is not None
-
-    def lose(self, gap_ms: int) -> None:
-        """Lose the rows from that time on, but the ends of those that began before."""
-        self._kept, self._gap_ms = Segment(self.cluster), gap_ms
-
-    def regain(self, at_ms: int) -> None:
-        """Write the state of everything as of `at_ms`, after what was kept."""
-        assert self._kept is not None
-        self.segment, self._kept = self._kept, None
-        for (table, _), (_, row) in self._open.items():
-            self.segment.table(table).add(**row)
-        self._last["metric_fetches"].clear()  # the next pass writes them, with their own times
-        for table, known in self._last.items():
-            for key, values in known.items():
-                self._write(table, key, values, at_ms)

@@ -90,14 +90,6 @@ class Samples:
         if self._mark % _FORGET_EVERY == 0:
             self._forget(within)
 
-    def lose(self) -> None:
-        """Handle lost rows: the next sample of each stream is written, or its end."""
-        streams = [life.usage for life in self._pods.lives.values()]
-        streams += [s for one in self._recorded.values() for s in one.streams.values()]
-        for stream in streams:
-            stream.sample = None
-            stream.shown = stream.shown or stream.last_ms > 0
-
     # ---- usage
 
     def _usage(self, responses: Mapping[str, Response], within: Window) -> None:

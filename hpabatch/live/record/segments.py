@@ -19,10 +19,9 @@ import threading
 import time
 from array import array
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -34,8 +33,8 @@ from hpabatch.history.columns import BOOL, TEXT, Table
 from hpabatch.history.files import lock_file
 from hpabatch.history.schema import TABLES
 from hpabatch.history.store.append import StoreWriter
-from hpabatch.history.store.catalog import FileEntry, quote
-from hpabatch.history.store.storage import WORK, LocalStorage, Storage
+from hpabatch.history.store.catalog import quote
+from hpabatch.history.store.storage import LEASE, WORK, LocalStorage, Storage
 from hpabatch.history.store.upkeep import compact
 from hpabatch.history.store.writer import checked_rows
 
@@ -60,55 +59,31 @@ class FileLease:
 
     def __init__(self, storage: LocalStorage, cluster: str) -> None:
         """Take it (UsageError: it is taken, or the folder cannot be written)."""
-        self._path = storage.root / WORK / f"recorder-{quote(cluster)}.lock"
-        self._about = storage.location, cluster
-        self._file: BinaryIO | None = None
-        self.renew()
-
-    def renew(self) -> None:
-        """Touch the file: a compaction removes old files of that folder.
-
-        Raises:
-            UsageError: another recorder has it now, or the store cannot be written.
-        """
+        self._path = storage.root / WORK / f"{LEASE}{quote(cluster)}.lock"
         try:
-            if self._file is not None and self._is_own(self._file):
-                os.utime(self._file.fileno())
-                return
-            self._close()  # another process removed it, and may have locked a new one
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._file = lock_file(self._path)
             holder = "" if self._file else self._path.read_text(errors="replace")[:100].strip()
         except OSError as error:
             raise UsageError(f"cannot write {self._path}: {error.strerror}") from error
         if self._file is None:
-            place, cluster = self._about
             raise UsageError(
-                f"{place}: process {holder or 'unknown'} records cluster {cluster} there already; "
-                "stop it, or choose another place"
+                f"{storage.location}: process {holder or 'unknown'} records cluster {cluster} "
+                "there already; stop it, or choose another place"
             )
         with suppress(OSError):  # on a full disk the lock holds without its owner's number
             os.ftruncate(self._file.fileno(), 0)
             os.write(self._file.fileno(), f"{os.getpid()}\n".encode())
 
+    def renew(self) -> None:
+        """Do nothing: the lock holds as long as the process."""
+
     def release(self) -> None:
         """Remove the file, then its lock; never fails."""
-        if self._file is not None and self._is_own(self._file):
-            with suppress(OSError):
-                os.unlink(self._path)
-        self._close()
-
-    def _is_own(self, file: BinaryIO) -> bool:
-        """Return whether the file of that name is the locked one."""
-        try:
-            return os.path.samestat(os.fstat(file.fileno()), os.stat(self._path))
-        except OSError:
-            return False
-
-    def _close(self) -> None:
         if self._file is not None:
             with suppress(OSError):
-                self._file.close()
+                os.unlink(self._path)
+            self._file.close()
         self._file = None
 
 
@@ -125,7 +100,7 @@ class ObjectLease:
     ) -> None:
         """Take it (UsageError: it is taken, or the store cannot be written)."""
         self._storage = storage
-        self._folder = f"{WORK}/recorder-{quote(cluster)}"
+        self._folder = f"{WORK}/{LEASE}{quote(cluster)}"
         self._cluster = cluster
         self._clock_s = clock_s
         self._owner = owner or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
@@ -191,8 +166,6 @@ NULL: Final = -(2**63)
 
 RETRY_S: Final = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 COMPACT_EVERY_S: Final = 3600.0
-MANY_PARTS: Final = 4
-WORTH_SHARE: Final = 4
 _CELL_BYTES: Final = 8
 _OWN_TEXTS: Final = frozenset(
     ("labels", "annotations", "spec", "error", "detail", "current_metrics", "conditions")
@@ -277,17 +250,6 @@ class Segment:
         return [(n, c.frame(self.cluster)) for n, c in self._tables.items() if len(c)]
 
 
-@dataclass(frozen=True, slots=True)
-class Upkeep:
-    """Schedule of compactions: the least interval, and the parts of a partition that trigger one.
-
-    Of an unfinished day at least a quarter of the rows must be new. `every_s` 0: never.
-    """
-
-    every_s: float = COMPACT_EVERY_S
-    parts: int = MANY_PARTS
-
-
 class SegmentWriter:
     """Writes segments in a thread of its own, one after the other, and compacts the store.
 
@@ -304,13 +266,13 @@ class SegmentWriter:
         self,
         store: StoreWriter,
         lease: FileLease | ObjectLease,
-        upkeep: Upkeep,
+        compact_every_s: float,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.trouble = ""
         self.refusal = ""
         self.refused = self.parts = self.rows = 0
-        self._store, self._lease, self._upkeep = store, lease, upkeep
+        self._store, self._lease, self._compact_every_s = store, lease, compact_every_s
         self._clock_s = monotonic_s
         self._compacted_s = monotonic_s()
         self._queue: deque[tuple[Segment, int]] = deque()
@@ -419,30 +381,8 @@ class SegmentWriter:
         return frame
 
     def _must_compact(self) -> bool:
-        every_s = self._upkeep.every_s
-        if not every_s or self._clock_s() - self._compacted_s < every_s:
-            return False
-        for clusters in self._store.snapshot.partitions.values():
-            for days in clusters.values():
-                newest = max(str(day) for day in days)
-                for day, files in days.items():
-                    if self._is_scattered(files, finished=str(day) < newest):
-                        return True
-        return False
-
-    def _is_scattered(self, files: Sequence[FileEntry], *, finished: bool) -> bool:
-        """Whether a partition has many parts that are worth merging.
-
-        An unfinished day will be merged again, so a few new rows are not worth it.
-        """
-        runs: dict[tuple[int, int], int] = {}
-        for file in files:
-            key = (file.commit, file.run)
-            runs[key] = runs.get(key, 0) + file.rows
-        if len(runs) <= self._upkeep.parts:
-            return False
-        total = sum(runs.values())
-        return finished or (total - max(runs.values())) * WORTH_SHARE >= total
+        every_s = self._compact_every_s
+        return bool(every_s) and self._clock_s() - self._compacted_s >= every_s
 
     def _go_on(self, message: str, share: float) -> None:
         """Keep the lease; interrupt a compaction, which loses nothing, when the recorder ends."""

@@ -21,15 +21,13 @@ from hpabatch.cluster.watch.watch import WatchState
 from hpabatch.layout import codes
 from hpabatch.live.apply.applier import Figures as Applied
 from hpabatch.live.passes.result import ACTIONS, ERRORS, PassResult, metric_actions, metric_errors
-from hpabatch.live.passes.shadow import DIFFERS, Comparison, Totals
+from hpabatch.live.passes.shadow import DIFFERS, Comparison
 from hpabatch.live.record.recorder import Figures
 from hpabatch.live.serve import metric_names as names
 from hpabatch.live.serve.metric_names import MetricName
 from hpabatch.model.versions import Profile
 
-# Upstream's buckets: 0.001·2^i, 15 of them.
-_FINE_BUCKETS: Final = tuple(0.001 * 2**i for i in range(15))
-_PASS_BUCKETS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0)
+_BUCKETS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0)
 
 _TYPES: Final = {number: name for name, number in codes.SOURCE_TYPES.items()} | {
     codes.SOURCE_UNKNOWN: "Unknown"
@@ -62,12 +60,10 @@ class Exporter(Collector):
         self._info = hpabatch.__version__, profile.name, cluster
         self._profile, self._dry_run = profile, dry_run
         self._watches, self._requests, self._clock_skew_s = watches, requests, clock_skew_s
-        self._reconciled = _counter(names.RECONCILIATIONS)
         self._computed = _counter(names.COMPUTATIONS)
-        self._reconcile_s = _histogram(names.RECONCILIATION_DURATION)
-        self._compute_s = _histogram(names.COMPUTATION_DURATION)
-        self._pass_s = _histogram(names.PASS_DURATION, _PASS_BUCKETS)
+        self._pass_s = _histogram(names.PASS_DURATION)
         self._phase_s = _histogram(names.PHASE_DURATION)
+        self._passes = 0
         self._newest: list[Metric] = []
         self.registry = CollectorRegistry()
         self.registry.register(self)
@@ -80,25 +76,21 @@ class Exporter(Collector):
     def publish(
         self,
         comparison: Comparison,
-        totals: Totals,
         recorder: Figures | None = None,
         applied: Applied | None = None,
     ) -> None:
         """Count a pass and show it from now on, with recorder's and applier's figures after it."""
-        result = comparison.result
-        reconciled, computed = _reconciled(result), _computed(result, self._profile)
-        spent_s = sum(result.phases.get(name, 0.0) for name in ("fetch", "decide"))
-        each_s = result.duration_s / max(len(result), 1)
-        _count(self._reconciled, self._reconcile_s, reconciled, each_s)
-        _count(self._computed, self._compute_s, computed, spent_s / max(computed.total(), 1))
+        result, self._passes = comparison.result, self._passes + 1
+        for labels, count in _computed(result, self._profile).items():
+            self._computed.labels(*labels).inc(count)
         self._pass_s.observe(result.duration_s)
         for name, phase_s in result.phases.items():
             self._phase_s.labels(name).observe(phase_s)
         # Scrapes read this list while the next one is built.
         self._newest = [
             *self._counted(),
-            *_of_pass(result, totals),
-            *_shadow(comparison, totals),
+            *_of_pass(result, self._passes),
+            *_shadow(comparison),
             *_recorder(recorder),
             *_applied(applied, self._dry_run),
         ]
@@ -110,10 +102,7 @@ class Exporter(Collector):
         yield from self._cluster()
 
     def _counted(self) -> Iterator[Metric]:
-        for metric in (
-            self._reconciled, self._reconcile_s, self._computed, self._compute_s, self._pass_s,
-            self._phase_s,
-        ):  # fmt: skip
+        for metric in (self._computed, self._pass_s, self._phase_s):
             for family in metric.collect():
                 family.samples = [s for s in family.samples if not s.name.endswith("_created")]
                 yield family
@@ -138,23 +127,8 @@ def _counter(name: MetricName) -> Counter:
     return Counter(name.name, name.help, name.labels, registry=None)
 
 
-def _histogram(name: MetricName, buckets: tuple[float, ...] = _FINE_BUCKETS) -> Histogram:
-    return Histogram(name.name, name.help, name.labels, registry=None, buckets=buckets)
-
-
-def _count(
-    counter: Counter, duration: Histogram, counts: Mapping[tuple[str, ...], int], each_s: float
-) -> None:
-    for labels, count in counts.items():
-        counter.labels(*labels).inc(count)
-        for _ in range(count):
-            duration.labels(*labels).observe(each_s)
-
-
-def _reconciled(result: PassResult) -> collections.Counter[tuple[str, ...]]:
-    actions, errors = result.action[result.decided], result.error[result.decided]
-    pairs = zip(actions.tolist(), errors.tolist(), strict=True)
-    return collections.Counter((ACTIONS[action], ERRORS[error]) for action, error in pairs)
+def _histogram(name: MetricName) -> Histogram:
+    return Histogram(name.name, name.help, name.labels, registry=None, buckets=_BUCKETS)
 
 
 def _computed(result: PassResult, profile: Profile) -> collections.Counter[tuple[str, ...]]:
@@ -164,26 +138,23 @@ def _computed(result: PassResult, profile: Profile) -> collections.Counter[tuple
     return collections.Counter((ACTIONS[a], ERRORS[e], _TYPES[kind]) for a, e, kind in computed)
 
 
-def _of_pass(result: PassResult, totals: Totals) -> Iterator[Metric]:
+def _of_pass(result: PassResult, passes: int) -> Iterator[Metric]:
     lanes = list(zip(result.namespaces, result.names, strict=True))
     ours = result.ours_desired.tolist()
     # An HPA without a decision has no number.
     decided = [(lanes[h], ours[h]) for h in np.flatnonzero(result.decided).tolist()]
     yield names.HPAS.family([((), len(result) + len(result.problems))])
     yield names.DESIRED.family(decided)
-    yield names.PASSES.family([((), totals.passes)])
+    yield names.PASSES.family([((), passes)])
     yield names.LAST_PASS.family([((), result.now_ms / 1000)])
     yield names.PROBLEMS.family([((), len(result.problems))])
 
 
-def _shadow(comparison: Comparison, totals: Totals) -> Iterator[Metric]:
+def _shadow(comparison: Comparison) -> Iterator[Metric]:
     result, share = comparison.result, comparison.share()
     by = (result.ours_desired - result.theirs_desired).tolist()
     differ = np.flatnonzero(comparison.state == DIFFERS).tolist()
     yield names.SHADOW_HPAS.family([((state,), n) for state, n in comparison.counts().items()])
-    yield names.SHADOW_SECONDS.family([((state,), s) for state, s in totals.seconds.items()])
-    yield names.SHADOW_BEGUN.family([((), totals.begun)])
-    yield names.SHADOW_ENDED.family([((), totals.ended)])
     if share is not None:
         yield names.SHADOW_AGREEMENT.family([((), share)])
     yield names.SHADOW_DIFFERENCE.family(
@@ -206,8 +177,6 @@ def _recorder(figures: Figures | None) -> Iterator[Metric]:
     if figures is None:
         return
     yield names.RECORDER_ROWS.family([((), figures.rows_written)])
-    yield names.RECORDER_PARTS.family([((), figures.parts_written)])
-    yield names.RECORDER_LOST.family([((), figures.rows_lost + figures.rows_refused)])
-    yield names.RECORDER_WAITING.family([((), figures.rows_waiting)])
+    yield names.RECORDER_LOST.family([((), figures.rows_refused)])
     yield names.RECORDER_WAITING_BYTES.family([((), figures.bytes_waiting)])
     yield names.RECORDER_FAILING.family([((), int(bool(figures.trouble)))])

@@ -46,9 +46,7 @@ from hpabatch.live.passes.result import (
     NO_STATUS,
     SIZE_ACCEPTED,
     SIZE_FAILED,
-    SIZE_HELD,
     SIZE_VOID,
-    SIZE_WAITS,
     SIZE_WRITTEN,
     PassResult,
     Size,
@@ -67,7 +65,6 @@ FINE: Final = "fine"
 NOTE: Final = "note"
 
 _OF_HPAS: Final = (DECISION, SIZE, FAILS, WORKS, DIFFERS, AGREES)
-_WANTED: Final = (SIZE_HELD, SIZE_WAITS, SIZE_ACCEPTED)
 _MOST_LINES: Final = 50
 _MOST_TEXTS: Final = 10
 """The most messages per problem that are kept to avoid repetition."""
@@ -83,8 +80,7 @@ def show_ms(ms: int) -> str:
 class LineLog:
     """Writes lines at once, as JSON or text for people. Any thread may write.
 
-    A closed pipe raises BrokenPipeError, as with print. On a full disk lines are left out and
-    counted until there is room.
+    A closed pipe raises BrokenPipeError, as with print. On a full disk lines are left out.
     """
 
     def __init__(
@@ -106,7 +102,6 @@ class LineLog:
         self._out, self._cluster, self._as_json, self._clock = out, cluster, as_json, clock
         self._compares = compares
         self._lock = threading.Lock()
-        self._full, self._left_out = "", 0
         self._sizes: dict[str, Size] = {}  # of the last pass, by uid
 
     def close(self) -> None:
@@ -157,12 +152,11 @@ class LineLog:
         result, fresh = comparison.result, set(comparison.fresh.tolist())
         moved = comparison.moved[result.decided[comparison.moved]].tolist()
         failing, working = comparison.failing.tolist(), comparison.working.tolist()
-        sized, dropped = self._sized(result)
+        sized = self._sized(result)
         if not self._as_json:
             # The line of a size, or of a failure, has the reason, too.
             other = {*failing, *result.sizes}
             moved = [h for h in moved if h not in other and (h not in fresh or result.action[h])]
-            moved += [h for h in dropped if h not in {*other, *moved}]
             failing = [h for h in failing if h not in result.sizes]
             working = [h for h in working if h not in result.sizes]
         same = comparison.state[comparison.ended] == SAME
@@ -175,43 +169,27 @@ class LineLog:
             found += [(h, AGREES) for h in comparison.ended[same].tolist()]
         return sorted(found, key=lambda line: line[0])
 
-    def _sized(self, result: PassResult) -> tuple[list[int], list[int]]:
-        """Return the lanes whose size has another outcome now, and those of dropped sizes.
+    def _sized(self, result: PassResult) -> list[int]:
+        """Return the lanes whose size has another outcome now.
 
-        A dropped size is wanted no more, and was not written. Reasons that change are no lines: the
-        log of writes has them.
+        Reasons that change are no lines.
         """
         before, self._sizes = self._sizes, {result.uids[h]: s for h, s in result.sizes.items()}
-        sized = [
+        return [
             h for h, size in result.sizes.items()
             if size.outcome == SIZE_WRITTEN or not size.is_same(before.get(result.uids[h]))
         ]  # fmt: skip
-        dropped = []
-        if before.keys() - self._sizes.keys():
-            for h, uid in enumerate(result.uids):
-                old = None if h in result.sizes else before.get(uid)
-                if old is None or old.outcome not in _WANTED or not result.decided[h]:
-                    continue
-                if result.ours_desired[h] != old.after:
-                    dropped.append(h)
-        return sized, dropped
 
     def _write(self, event: str, ts_ms: int | None, fields: dict[str, _Field], text: str) -> None:
-        line = self._line(event, self._clock() if ts_ms is None else ts_ms, fields, text)
+        ts = show_ms(self._clock() if ts_ms is None else ts_ms)
+        line = f"{ts[:19]}Z {printable_line(text)}"
+        if self._as_json:
+            whole = {"ts": ts, "event": event, "cluster": self._cluster} | fields
+            line = printable_json(json.dumps(whole))
         with self._lock:
-            if self._full and not self._has_room():
-                self._left_out += 1
-                return
             self._try(lambda: self._out.write(f"{line}\n"))
             if event not in _OF_HPAS:  # there may be thousands of those
                 self._try(self._out.flush)
-
-    def _line(self, event: str, ts_ms: int, fields: dict[str, _Field], text: str) -> str:
-        ts = show_ms(ts_ms)
-        if self._as_json:
-            whole = {"ts": ts, "event": event, "cluster": self._cluster} | fields
-            return printable_json(json.dumps(whole))
-        return f"{ts[:19]}Z {printable_line(text)}"
 
     def _try(self, put: Callable[[], object]) -> None:
         """Write or flush; a full disk must not end the loop. The lock is held."""
@@ -219,21 +197,8 @@ class LineLog:
             put()
         except BrokenPipeError:
             raise
-        except OSError as error:
-            self._full = error.strerror or type(error).__name__
-
-    def _has_room(self) -> bool:
-        """Return whether lines can be written again; if so, log how many were left out."""
-        why, self._full = self._full, ""
-        self._try(self._out.flush)
-        if self._full:
-            return False
-        if self._left_out:
-            count, self._left_out = self._left_out, 0
-            text = f"{count} lines were left out of this log: {why}"
-            note = self._line(NOTE, self._clock(), {"text": text}, text)
-            self._try(lambda: self._out.write(f"{note}\n"))
-        return True
+        except OSError:
+            return
 
 
 @dataclass(slots=True)

@@ -37,33 +37,13 @@ class MetricName(NamedTuple):
 
 
 _LABELS = "action is scale_up, scale_down or none, error is none, spec or internal"
-_SHARE = "A pass decides all HPAs at once, so each counts with an equal share of the pass's time"
 
-RECONCILIATIONS = MetricName(
-    f"{UPSTREAM_PREFIX}reconciliations",
-    COUNTER,
-    ("action", "error"),
-    f"HPAs decided, each once a pass; {_LABELS}, as the controller would have returned it.",
-)
-RECONCILIATION_DURATION = MetricName(
-    f"{UPSTREAM_PREFIX}reconciliation_duration_seconds",
-    HISTOGRAM,
-    ("action", "error"),
-    f"Time of deciding one HPA. {_SHARE}.",
-)
 COMPUTATIONS = MetricName(
     f"{UPSTREAM_PREFIX}metric_computation",
     COUNTER,
     ("action", "error", "metric_type"),
     f"Metrics computed; {_LABELS}; action compares the metric's proposal with the current "
     "replicas, metric_type is the metric's type in the HPA (Unknown for one that does not exist).",
-)
-COMPUTATION_DURATION = MetricName(
-    f"{UPSTREAM_PREFIX}metric_computation_duration_seconds",
-    HISTOGRAM,
-    ("action", "error", "metric_type"),
-    "Time of computing one metric. A pass fetches and decides all at once, so each counts with an "
-    "equal share of the time of both.",
 )
 HPAS = MetricName(
     f"{UPSTREAM_PREFIX}num_horizontal_pod_autoscalers", GAUGE, (), "HPAs known in the last pass."
@@ -113,18 +93,6 @@ SHADOW_AGREEMENT = MetricName(
     (),
     "Share of the HPAs that can be compared about which the last pass agreed; absent without any.",
 )
-SHADOW_SECONDS = MetricName(
-    f"{PREFIX}shadow_hpa_seconds", COUNTER, ("state",), "HPA-seconds spent in each state."
-)
-SHADOW_BEGUN = MetricName(
-    f"{PREFIX}shadow_disagreements_begun", COUNTER, (), "Times that an HPA began to differ."
-)
-SHADOW_ENDED = MetricName(
-    f"{PREFIX}shadow_disagreements_ended",
-    COUNTER,
-    (),
-    "Times that an HPA no longer differed, or was gone while it did.",
-)
 SHADOW_DIFFERENCE = MetricName(
     f"{PREFIX}shadow_difference",
     GAUGE,
@@ -142,17 +110,11 @@ WATCH_ERRORS = MetricName(
     f"{PREFIX}watch_errors", COUNTER, ("watch",), "Failed lists and watches, and broken objects."
 )
 RECORDER_ROWS = MetricName(f"{PREFIX}recorder_rows", COUNTER, (), "Rows written to the store.")
-RECORDER_PARTS = MetricName(
-    f"{PREFIX}recorder_parts", COUNTER, (), "Segments that have become parts of the store."
-)
 RECORDER_LOST = MetricName(
     f"{PREFIX}recorder_lost_rows",
     COUNTER,
     (),
-    "Rows that were never written: there was no room to keep them, or the store refused them.",
-)
-RECORDER_WAITING = MetricName(
-    f"{PREFIX}recorder_waiting_rows", GAUGE, (), "Rows of the open segment: a kill loses them."
+    "Rows that were never written, because the store refused them.",
 )
 RECORDER_WAITING_BYTES = MetricName(
     f"{PREFIX}recorder_waiting_bytes", GAUGE, (), "Memory of what is not in the store yet."

@@ -9,8 +9,8 @@ import pytest
 
 from hpabatch.cluster.apis.discovery import Resource
 from hpabatch.cluster.apis.metrics import Fetcher
+from hpabatch.cluster.connection.client import DEADLINE_ERROR
 from hpabatch.cluster.connection.errors import ApiError, Refused
-from hpabatch.cluster.connection.pool import DEADLINE_ERROR
 from hpabatch.cluster.objects.types import (
     ExternalMetricKey,
     MetricKey,
@@ -29,7 +29,6 @@ _EXTERNAL = "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop"
 _LIST = wire_bytes("pod_metrics_list")
 _ONE = packed({"items": wire("custom_v1beta1")["items"][:1]})
 _SPACES = frozenset({"shop", "pay", "it"})
-_FORBIDDEN = Refused('pods.metrics.k8s.io is forbidden: User "x" cannot list', 403)
 _KINDS = Kinds(
     resources={
         ("networking.k8s.io", "Ingress"): Resource("networking.k8s.io", "v1", "ingresses"),
@@ -38,21 +37,12 @@ _KINDS = Kinds(
 )
 
 
-class _Time:
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-
 def _fetch(
     replies: dict[str, Reply], wanted: Set[MetricKey], kinds: Kinds = _KINDS
 ) -> tuple[Responses, Asked]:
     client = Asked(replies)
     fetcher = Fetcher(client, kinds, clock=lambda: 77)
     answers = fetcher.fetch(wanted)
-    fetcher.close()
     return answers, client
 
 
@@ -62,34 +52,12 @@ def test_usage_of_many_namespaces_is_one_request() -> None:
     fetcher = Fetcher(client, _KINDS, cluster_wide=False)
     assert set(fetcher.fetch(_SPACES)) == _SPACES
     assert client.paths.count(f"{_USAGE}/pods") == 1
-    fetcher.close()
     found = response_to("pay", answers)
     assert found is not None
     assert (found.fetched_ms, found.error, len(found.samples)) == (77, "", 3)
 
 
-def test_forbidden_cluster_wide_usage_is_asked_for_by_namespace() -> None:
-    replies: dict[str, Reply] = {
-        f"{_USAGE}/pods": _FORBIDDEN,
-        f"{_USAGE}/namespaces/shop/pods": _LIST,
-        f"{_USAGE}/namespaces/it/pods": packed({"items": []}),
-        f"{_USAGE}/namespaces/pay/pods": _FORBIDDEN,
-    }
-    client, now = Asked(replies), _Time()
-    fetcher = Fetcher(client, _KINDS)
-    fetcher._pool._clock = now
-    for passes, whole in ((1, 1), (2, 1), (3, 2)):
-        answers = fetcher.fetch(_SPACES)
-        assert set(answers) == _SPACES
-        assert answers["pay"].error == _FORBIDDEN.text
-        assert answers["shop"].error == answers["it"].error == ""
-        assert client.paths.count(f"{_USAGE}/pods") == whole
-        assert client.paths.count(f"{_USAGE}/namespaces/shop/pods") == passes
-        now.seconds += 500
-    fetcher.close()
-
-
-def test_unknown_credentials_are_not_tried_everywhere() -> None:
+def test_usage_that_is_refused_is_an_error_of_all_namespaces() -> None:
     error = Refused("the server has asked for the client to provide credentials", 401)
     answers, client = _fetch({f"{_USAGE}/pods": error}, _SPACES)
     assert answers[""].error == error.text
@@ -154,21 +122,6 @@ def test_external_metrics() -> None:
     assert answers[broken].error.startswith("the response cannot be decoded: ")
 
 
-def test_broken_items_are_noted() -> None:
-    document = wire("pod_metrics_list")
-    document["items"][0]["window"] = "long"
-    client = Asked({f"{_USAGE}/pods": packed(document)})
-    fetcher = Fetcher(client, _KINDS)
-    assert len(fetcher.fetch(_SPACES)[""].samples) == 2
-    (note,) = fetcher.notes
-    assert note.startswith(
-        "metrics.k8s.io/v1beta1/pods: items[0] of shop/web-1 is left out: 'long' is not a duration"
-    )
-    fetcher.fetch(set())
-    assert len(fetcher.notes) == 0
-    fetcher.close()
-
-
 def test_what_is_late_is_an_error_of_that_answer_alone() -> None:
     release = threading.Event()
 
@@ -183,7 +136,6 @@ def test_what_is_late_is_an_error_of_that_answer_alone() -> None:
         for _ in range(2):  # once more where the machine itself stood still
             fetcher = Fetcher(client, _KINDS, deadline_s=2)
             answers = fetcher.fetch({*_SPACES, queue})
-            fetcher.close()
             if not answers[queue].error:
                 break
         assert answers[""].error == DEADLINE_ERROR == "context deadline exceeded"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpabatch.cluster.apis.scales import target_key
+from hpabatch.cluster.apis.discovery import target_key
 from hpabatch.cluster.objects.types import ScaleKey
 from hpabatch.model.objects.hpa import CrossVersionObjectReference
 

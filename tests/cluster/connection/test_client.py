@@ -235,26 +235,6 @@ def test_close_ends_what_waits(tmp_path: Path) -> None:
         assert refused(client).text == "the client was closed"
 
 
-@pytest.mark.parametrize("token", ["very-secret\n", "very-\nsecret", "very-secret\x00"])
-def test_no_token_is_in_an_error(tmp_path: Path, token: str) -> None:
-    with serving(in_turn((200, b"{}", {}))) as server:
-        connection = connected(tmp_path, server.url, {"token": token})
-        with ApiClient(connection, attempts=1) as client:
-            error = refused(client)
-        assert server.got == []
-    assert "secret" not in f"{error} {error.text} {error!r}"
-    assert isinstance(error, errors.Unreachable)
-
-
-def test_no_token_is_the_reason_of_an_error(tmp_path: Path) -> None:
-    """A reason is a word, and so may be a token."""
-    said = status(403, "no", "Swordfish")
-    with serving(in_turn((403, said, {}))) as server:
-        connection = connected(tmp_path, server.url, {"token": "Swordfish"})
-        with ApiClient(connection, attempts=1) as client:
-            assert refused(client).reason == ""
-
-
 def test_a_token_file_that_is_none_is_an_error_of_the_request(tmp_path: Path) -> None:
     (tmp_path / "token").write_bytes(b"\xff\xfe very-secret")
     with serving(in_turn((200, b"{}", {}))) as server:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -14,11 +12,9 @@ import pytest
 
 from hpabatch.cluster.connection.auth import VERSIONS, Credential, ExecAuth, ExecSpec, run_program
 from hpabatch.cluster.connection.client import ApiClient
-from hpabatch.cluster.connection.connect import connect
 from hpabatch.cluster.connection.errors import Unreachable
-from hpabatch.errors import UsageError
 from hpabatch.web.secrets import Secrets
-from tests.cluster.fake_api import connected, kubeconfig
+from tests.cluster.fake_api import connected
 
 SPEC = {"kind": "ExecCredential", "apiVersion": VERSIONS[0]}
 
@@ -81,22 +77,6 @@ def test_a_program_that_never_stops_printing(where: str, timeout_s: float, why: 
     assert "very-long" not in told
 
 
-def test_a_gigabyte_takes_no_memory(tmp_path: Path) -> None:
-    code = (
-        "import os, resource, sys\n"
-        "from hpabatch.cluster.connection.auth import ExecSpec, run_program\n"
-        f"spec = ExecSpec({VERSIONS[0]!r}, ('head', '-c', '1000000000', '/dev/zero'))\n"
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "try:\n    run_program(spec, dict(os.environ))\n"
-        "except Exception as error:\n    print(error)\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    told, kib = done.stdout.splitlines()
-    assert "got more than 1 MiB" in told
-    assert int(kib) < 50_000
-
-
 @pytest.mark.parametrize(
     ("command", "told"),
     [
@@ -105,8 +85,8 @@ def test_a_gigabyte_takes_no_memory(tmp_path: Path) -> None:
         (r"printf '\0\0'", "decoding stdout of sh: no JSON"),
         (r"printf '\377\376{}'", "decoding stdout of sh: no JSON"),
         (r"printf '\377'; head -c 1000 /dev/urandom", "decoding stdout of sh: no JSON"),
-        ("kill -9 $$", "executable sh was killed by SIGKILL"),
-        ("echo on its way >&2; kill -15 $$", "executable sh was killed by SIGTERM: on its way"),
+        ("kill -9 $$", "executable sh was killed by signal 9"),
+        ("echo on its way >&2; kill -15 $$", "executable sh was killed by signal 15: on its way"),
         (r"printf '\033[31mred\033]0;title\007\r\nline\302\205two' >&2; exit 1",
          "failed with exit code 1: [31mred ]0;title line two"),
         ("read answer < /dev/tty && echo $answer", "failed with exit code"),
@@ -175,24 +155,3 @@ def test_a_program_ends_with_its_client(tmp_path: Path) -> None:
 def test_what_cannot_be_run(words: tuple[str, ...]) -> None:
     with pytest.raises(Unreachable, match="getting credentials: exec: "):
         run_program(ExecSpec(VERSIONS[0], words), dict(os.environ))
-
-
-@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "large"])
-@pytest.mark.parametrize("what", ["tokenFile", "certificate-authority"])
-def test_files_that_have_no_end_are_not_read(tmp_path: Path, kind: str, what: str) -> None:
-    path = tmp_path / "file"
-    if kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "large":
-        with path.open("wb") as stream:
-            stream.truncate(2**34)
-    path = {"device": Path("/dev/zero"), "folder": tmp_path}.get(kind, path)
-    plugin = {"apiVersion": VERSIONS[0], "command": "true", "provideClusterInfo": True}
-    user = {what: str(path)} if what == "tokenFile" else {"exec": plugin}
-    cluster = {} if what == "tokenFile" else {what: str(path)}
-    config = kubeconfig(tmp_path, "http://127.0.0.1:9", user, cluster)
-    with (
-        pytest.raises((Unreachable, UsageError), match="cannot be read"),
-        ApiClient(connect(config, None, False, {}), attempts=1) as client,
-    ):
-        client.get("/version")

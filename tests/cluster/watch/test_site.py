@@ -33,27 +33,21 @@ def test_a_few_are_named_one_by_one() -> None:
     queue = ExternalMetricKey("shop", "queue", "")
     late = Response(0, error="late")
     responses: Responses = {queue: late, "shop": Response(0, error="no"), "blog": Response(0, ())}
-    found, any_good = _failing(responses)
+    found = _failing(responses)
     assert found == {
         "metrics.k8s.io in shop": "no", "external.metrics.k8s.io queue in shop": "late",
     }  # fmt: skip
-    assert any_good
-    found, any_good = _failing(_custom(10, f"{GET}: EOF"))
+    found = _failing(_custom(10, f"{GET}: EOF"))
     assert list(found) == [f"custom.metrics.k8s.io rps in n{number:03}" for number in range(10)]
     assert found["custom.metrics.k8s.io rps in n003"] == f"{GET.format('n003')}: EOF"
-    assert not any_good
 
 
-def test_one_line_speaks_for_many() -> None:
+def test_of_many_the_first_are_named() -> None:
     """However many they are just now, so that it is no other line in every pass."""
-    said = {
-        tuple(_failing(_custom(count, f"{GET}: dial tcp 10.0.0.1:6443: EOF"))[0].items())
-        for count in (11, 500, 2000)
-    }
-    text = "many fail, most of them so: Get 10.0.0.1:6443: dial tcp 10.0.0.1:6443: EOF"
-    assert said == {(("custom.metrics.k8s.io", text),)}
-    found, _ = _failing(_custom(11, "the server is busy (get {}.custom.metrics.k8s.io)"))
-    assert found == {"custom.metrics.k8s.io": "many fail, most of them so: the server is busy"}
+    said = [_failing(_custom(count, GET)) for count in (11, 500, 2000)]
+    assert said[0] == said[1] == said[2]
+    assert len(said[0]) == 11
+    assert said[0]["custom.metrics.k8s.io"] == "more of them fail"
 
 
 class _Discovery(Discovery):
@@ -72,13 +66,12 @@ def test_what_failed_in_a_pass_is_said_whatever_was_asked_later(
         site = Site(client, _Discovery(client), profile_for("1.37"))
 
         def fetch(wanted: Set[MetricKey]) -> Responses:
-            site._fetcher.notes = ("odd",) if len(answers) == 2 else ()
             return answers.pop(0)
 
         monkeypatch.setattr(site._fetcher, "fetch", fetch)
         for _ in range(2):
             site.fetch(set())
-        assert site.problems() == {"custom.metrics.k8s.io rps in n000": "no", "items": "odd"}
+        assert site.problems() == {"custom.metrics.k8s.io rps in n000": "no"}
         site.read_scales()
         assert site.problems() == {}
         site.stop()

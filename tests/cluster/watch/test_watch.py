@@ -212,33 +212,6 @@ def test_faults_of_a_watch_lose_nothing(tmp_path: Path, how: str) -> None:
         )
 
 
-@pytest.mark.parametrize("how", ["lower", "emptied", "remade"])
-def test_a_storage_that_is_another_is_listed(tmp_path: Path, how: str) -> None:
-    """As after etcd was restored or emptied: a watch from a version to come leaves changes out."""
-    store = Store()
-    store.put("a")
-    store.put("b")
-    away = threading.Event()
-
-    def script(got: Got, wire: Wire) -> None:
-        wire.cut() if away.is_set() else store(got, wire)
-
-    with watched(tmp_path, script) as run:
-        run.wait(lambda: store.begun == 1)
-        run.wait(lambda: run.seen.uids() == store.uids())
-        away.set()
-        run.server.cut_all()
-        run.wait(lambda: "Server disconnected" in run.watcher.state.last_error)
-        store.begin_anew(50 if how == "lower" else 200)
-        if how != "emptied":
-            store.put("a", uid="u101" if how == "lower" else "other", at="once")
-        away.clear()
-        run.wait(lambda: run.watcher.state.last_error == "")
-        store.put("c")
-        run.wait(lambda: run.seen.uids() == store.uids())
-        assert run.watcher.state.relists == 1
-
-
 def test_broken_objects_are_named_once_and_the_rest_goes_on(tmp_path: Path) -> None:
     store = Store()
     store.put("good")
@@ -284,7 +257,7 @@ def test_a_broken_object_that_is_another_removes_the_one_before(tmp_path: Path) 
     [
         (b'{"type":"ADDED","object":{"metadata":{"name":"x","uid":', "an event cannot be read", 1),
         (b'{"type":"ADDED","object":{"metadata":{"namespace":"shop","name":"big","x":"'
-         + b"y" * 9000 + b'"}}}', "(shop/big) was not read", 1),
+         + b"y" * 9000 + b'"}}}', "was not read", 1),
         (b'{"type":"SURPRISE","object":{}}', "unknown type 'SURPRISE'", 0),
         (b'{"type":"ADDED","object":{"metadata":null}}', "an object without a name", 0),
         (b'{"type":"ADDED","object":{"metadata":[]}}', "metadata cannot be read", 0),
@@ -486,31 +459,6 @@ def test_an_error_is_the_same_at_every_attempt(tmp_path: Path) -> None:
         assert "?" not in error
         away.clear()
         run.wait(lambda: not run.watcher.state.last_error)
-
-
-def test_what_waits_for_an_unreachable_server_can_be_hurried(tmp_path: Path) -> None:
-    patient = WatchLimits(first_wait_s=3600, longest_wait_s=3600, page_objects=3)
-    for busy in (False, True):
-        store, away = Store(), threading.Event()
-
-        def script(
-            got: Got, wire: Wire, store: Store = store, away: threading.Event = away,
-            busy: bool = busy,
-        ) -> None:  # fmt: skip
-            if got.is_watch and away.is_set():
-                wire.reply(429) if busy else wire.reset()
-            else:
-                store(got, wire)
-
-        away.set()
-        with watched(tmp_path, script, limits=patient) as run:
-            run.wait(lambda run=run: run.watcher.state.failed == 1)  # type: ignore[misc]
-            away.clear()
-            deadline = time.monotonic() + (0.3 if busy else 20)
-            while time.monotonic() < deadline and not store.begun:
-                run.watcher.hurry()
-                time.sleep(0.01)
-            assert store.begun == (0 if busy else 1)  # who is busy is left alone
 
 
 def test_watches_that_need_not_be_waited_for() -> None:

@@ -20,7 +20,6 @@ from hpabatch.history.columns import TIME
 from hpabatch.history.info import describe_history
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
-from hpabatch.history.store import append as store
 from hpabatch.history.store.append import open_writer
 from hpabatch.history.store.catalog import LogEntry, entry_name, load_snapshot, quote
 from hpabatch.history.store.storage import LocalStorage, is_folder
@@ -242,53 +241,6 @@ def test_a_writer_that_slept_through_a_compaction_is_not_lost(tmp_path: Path) ->
     history = open_history(tmp_path)
     assert history.read("controller").height == 2
     assert describe_history(history).parts == 2
-
-
-@pytest.mark.parametrize("compactions", [1, 2])
-def test_a_number_that_is_free_again_is_not_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compactions: int
-) -> None:
-    """Somebody sleeps between looking at the log and creating an entry, however long."""
-    one, two = open_writer(tmp_path), open_writer(tmp_path)
-    create = LocalStorage.create
-
-    def sleep_first(self: LocalStorage, name: str, data: bytes) -> bool:
-        monkeypatch.setattr(LocalStorage, "create", create)
-        for number in range(compactions):
-            with two.part(str(number)) as part:
-                part.add("controller", one_start(10 + number))
-            compact(tmp_path, grace_s=-1)
-        assert create(self, name, data)
-        return True
-
-    monkeypatch.setattr(LocalStorage, "create", sleep_first)
-    with one.part("late"):
-        pass  # its files would be removed, too, and refused: see below
-    compact(tmp_path)
-    assert open_writer(tmp_path).has_part("late")
-    rows = open_history(tmp_path).read("controller")["ts"]
-    assert rows.to_list() == [minute(n) for n in range(10, 10 + compactions)]
-
-
-def test_a_part_whose_files_were_removed_as_nobodys_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store, "BUFFER_ROWS", 1)
-    writer = open_writer(tmp_path)
-    with (  # noqa: PT012
-        pytest.raises(
-            UsageError, match=r"was removed by a compaction before its part was complete"
-        ),
-        writer.part("slow") as part,
-    ):
-        part.add("controller", one_start(1))
-        compact(tmp_path, grace_s=-1)
-    history = open_history(tmp_path)
-    assert history.tables == ()
-    assert describe_history(history).parts == 0
-    with writer.part("slow") as part:
-        part.add("controller", one_start(1))
-    assert open_history(tmp_path).read("controller").height == 1
 
 
 def test_a_folder_that_somebody_removes_between_is_made_again(

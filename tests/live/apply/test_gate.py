@@ -5,13 +5,9 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 from hpabatch.cluster.connection.writes import Budget
-from hpabatch.live.apply.guards import Change, Gate, Hindrance, Queue, Removals
-from hpabatch.live.apply.journal import Journal
-from hpabatch.live.apply.lease import Candidate, Election
-from hpabatch.live.apply.reports import Reports
+from hpabatch.live.apply.guards import Change, Gate, Queue, Removals
 from hpabatch.live.apply.request import ApplyOptions
 from hpabatch.live.apply.scales import Outcome, Written
 from hpabatch.live.apply.statuses import HpaStatuses
@@ -99,77 +95,27 @@ def test_a_switch_that_is_no_object_loses_no_write() -> None:
     ]  # fmt: skip
 
 
-def test_queued_statuses_and_reports_are_not_written_while_writes_are_forbidden() -> None:
-    client, clock, fence = FakeClient(), Clock(), OpenFence()
+def test_queued_statuses_are_not_written_while_writes_are_forbidden() -> None:
+    client, fence = FakeClient(), OpenFence()
     gate = Gate(15, fence, lambda: "")
     gate.begin("")
-    reports = Reports(client, "ours", "me", Budget(1e6, 1e6), gate, clock)
     statuses = HpaStatuses(client, "v2", Budget(1e6, 1e6), gate)
     client.put(PATH_OF_W)
     uid = client.objects[PATH_OF_W]["metadata"]["uid"]
     document = replace(HPA("shop", "w"), uid=uid, status=HPAStatus(2, 2, None, None, ()))
-    reports.put(("shop", "w"), document)
     statuses.put(("shop", "w"), document)
     statuses.tell(document, [Event("Normal", "SuccessfulRescale", "New size: 2")])
     gate.begin("the kill switch is on")
-    reports._write_due()
     statuses.start()
     statuses.stop()
     assert {method for method, _ in client.sent} <= {"GET"}
-    gate.begin("")
-    reports._write_due()
-    assert [method for method, _ in client.sent].count("POST") == 1, "a report waits"
 
 
 def test_what_was_not_begun_goes_first_in_the_next_pass() -> None:
-    queue = Queue(ApplyOptions(most_targets=4))
+    queue = Queue(ApplyOptions(most_replicas=4))
     removals = Removals(ApplyOptions(), {}, 0)
     taken, _ = queue.admit(CHANGES, removals)
     queue.put_back(taken[2:])
     assert [change.h for change in queue.admit(CHANGES, removals)[0]] == [2, 3, 4, 5]
     queue.put_back(CHANGES[2:3])
     assert [change.h for change in queue.admit(CHANGES, removals)[0]] == [2, 0, 1, 3]
-
-
-def test_what_one_leader_cannot_read_leaves_the_lease_to_another_and_it_does_not_flap(
-    tmp_path: Path,
-) -> None:
-    client, clock = FakeClient(), Clock()
-    journal = Journal(tmp_path / "log", {})
-    pair = [Election(client, Candidate("ours", name), clock=clock) for name in ("a", "b")]
-    hindrances = [Hindrance(journal, 15) for _ in pair]
-    for election, hindrance in zip(pair, hindrances, strict=True):
-        election.hindrance = hindrance
-
-    def passes(count: int, unread: tuple[str, str]) -> list[str]:
-        """Return who leads in passes, each with six turns of the lease."""
-        leaders = []
-        for _ in range(count):
-            for election, hindrance, text in zip(pair, hindrances, unread, strict=True):
-                assert hindrance.begin() == ""
-                hindrance.note_unread(text, election.leads)
-            for _ in range(6):
-                clock.sleep(2.5)
-                for election in pair:
-                    election.turn()
-            leaders.append("".join(e.candidate.identity for e in pair if e.leads) or "-")
-        return leaders
-
-    assert passes(3, ("", ""))[-1] == "a"
-    found = passes(8, ("gone", ""))
-    assert (found[0], found[-1]) == ("a", "b"), "the other can read it"
-    found = passes(40, ("gone", "gone"))
-    assert found[-30:] == ["-"] * 30
-    assert [election.term for election in pair] == [1, 1]
-    assert passes(2, ("gone", ""))[-1] == "b"
-    assert passes(5, ("", ""))[-1] == "b"
-
-
-def test_with_short_passes_a_leader_keeps_the_lease_for_a_minute(tmp_path: Path) -> None:
-    hindrance = Hindrance(Journal(tmp_path / "log", {}), 1.0)
-    for _ in range(59):
-        hindrance.begin()
-        hindrance.note_unread("gone", leads=True)
-    assert hindrance() == ""
-    hindrance.note_unread("gone", leads=True)
-    assert hindrance() == "gone"

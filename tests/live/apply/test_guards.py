@@ -1,37 +1,34 @@
-"""Guards of a pass: switch, limits, vanished metrics, the log, rivals."""
+"""Guards of a pass: switch, limits, the log, rivals."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpabatch.cluster.connection.errors import Refused, Unreachable
 from hpabatch.errors import UsageError
-from hpabatch.layout import codes
 from hpabatch.live.apply import journal as journal_module
-from hpabatch.live.apply.guards import Change, Queue, Removals, Vanished, lease_refusal, read_switch
-from hpabatch.live.apply.journal import Fields, Journal
+from hpabatch.live.apply.guards import (
+    Change,
+    Queue,
+    Removals,
+    lease_refusal,
+    read_switch,
+)
+from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Candidate, Election, show_identity
 from hpabatch.live.apply.ledger import Entry, Ledger
 from hpabatch.live.apply.request import ApplyOptions
-from hpabatch.live.apply.rivals import OwnStatuses, Probe, Silence, silence_s
-from hpabatch.live.apply.scales import off_text
-from hpabatch.live.passes.lanes import Lane
-from hpabatch.live.passes.result import PassResult
-from hpabatch.model.objects.hpa import HPA, Condition, HPAStatus
+from hpabatch.live.apply.rivals import Probe, Silence, silence_s
 from tests.effort import effort
 from tests.live.apply.fake_writes import Clock, FakeClient
 from tests.live.apply.test_scales import OpenFence
-from tests.live.two_pods import two_passes
 
 SWITCH = "/api/v1/namespaces/ours/configmaps/hpabatch-apply"
 PROBE = "/apis/autoscaling/v2/namespaces/ours/horizontalpodautoscalers/hpabatch-probe"
@@ -45,7 +42,7 @@ PROBE = "/apis/autoscaling/v2/namespaces/ours/horizontalpodautoscalers/hpabatch-
 def test_the_switch(data: dict[str, str] | None, stops: bool) -> None:
     client = FakeClient()
     client.put(SWITCH, data=data)
-    assert bool(read_switch(client, "ours")[0]) is stops
+    assert bool(read_switch(client, "ours")) is stops
 
 
 @pytest.mark.parametrize(
@@ -59,7 +56,7 @@ def test_a_switch_with_anything_but_its_key_stops(
 ) -> None:
     client = FakeClient()
     client.put(SWITCH, **fields)
-    assert read_switch(client, "ours")[0] == (
+    assert read_switch(client, "ours") == (
         "the kill switch is on: expected only the key stop in data of ConfigMap "
         f'ours/hpabatch-apply, got "{named}"; remove it'
     )
@@ -72,18 +69,17 @@ LONG = "x" * 900_000
 def test_what_a_cluster_says_at_length_is_cut(data: dict[str, str]) -> None:
     client = FakeClient()
     client.put(SWITCH, data=data)
-    refusal = read_switch(client, "ours")[0]
+    refusal = read_switch(client, "ours")
     assert ("the kill switch is on" in refusal, len(refusal) < 300) == (True, True)
-    assert len(off_text("its", LONG)) < 200
     assert len(show_identity(LONG)) < 200
 
 
 def test_a_switch_that_cannot_be_read_stops_and_a_missing_one_says_how_to_make_it() -> None:
     client = FakeClient()
-    assert "kubectl create configmap hpabatch-apply -n ours" in read_switch(client, "ours")[0]
+    assert "kubectl create configmap hpabatch-apply -n ours" in read_switch(client, "ours")
     for error in (Unreachable("gone"), Refused("forbidden", 403)):
         client.before = lambda method, path, error=error: error  # type: ignore[misc]
-        assert "cannot be read" in read_switch(client, "ours")[0]
+        assert "cannot be read" in read_switch(client, "ours")
 
 
 class Fleet:
@@ -125,9 +121,6 @@ def test_a_change_beyond_the_limit_says_so() -> None:
     limit = "--most-replicas 3: a pass changes no more"
     assert part[2:] == (2, 5, f"a part of 2 -> 6: {limit}")
     assert fleet.waits == {1: f"hpabatch: waits: {limit}"}
-    fleet = Fleet(ApplyOptions(most_targets=1), [2, 2])
-    fleet.turn([6, 6])
-    assert fleet.waits == {1: "hpabatch: waits: --most-targets 1: this pass has changed 1 target"}
 
 
 @pytest.mark.parametrize("step_ms", [-3_600_000, 3_600_000])
@@ -147,7 +140,7 @@ def test_steps_of_the_clock_leave_the_ten_minutes_as_long_as_they_are(step_ms: i
 
 
 def test_of_a_fleet_that_reports_zeros_a_quarter_is_removed_in_ten_minutes() -> None:
-    fleet = Fleet(ApplyOptions(most_targets=400, most_replicas=5000), [100] * 100)
+    fleet = Fleet(ApplyOptions(most_replicas=5000), [100] * 100)
     left = []
     for _ in range(3):
         for _ in range(40):
@@ -182,7 +175,7 @@ def test_a_small_fleet_shrinks(sizes: list[int], wanted: list[int], first: list[
 @given(
     st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=6),
     st.builds(
-        ApplyOptions, most_targets=st.integers(1, 4), most_replicas=st.integers(1, 30),
+        ApplyOptions, most_replicas=st.integers(1, 30),
         most_removed=st.integers(10, 100), most_removed_fleet=st.integers(10, 100),
     ),
     st.data(),
@@ -209,7 +202,6 @@ def _check(fleet: Fleet, sizes: list[int]) -> None:
     limits, passes = fleet.limits, sorted({ms for ms, *_ in fleet.made})
     for now in passes:
         made = [change[1:] for change in fleet.made if change[0] == now]
-        assert len(made) <= limits.most_targets
         assert sum(abs(after - before) for _, before, after in made) <= limits.most_replicas
         earlier = [0] * len(sizes)
         for ms, h, before, after in fleet.made:
@@ -230,40 +222,6 @@ def _check(fleet: Fleet, sizes: list[int]) -> None:
             sizes[h] = after
 
 
-def _pass(codes_of: list[int], now_ms: int = 0) -> PassResult:
-    """Return a pass of HPAs with one metric each."""
-    one, count = two_passes(), len(codes_of)
-    metrics = replace(
-        one.metrics, start=np.arange(count + 1), code=np.array(codes_of, np.int8),
-        source=np.zeros(count, np.int8), proposal=np.zeros(count, np.int64),
-    )  # fmt: skip
-    names = [f"w{h}" for h in range(count)]
-    return replace(
-        one, now_ms=now_ms, namespaces=["shop"] * count, names=names, uids=names, metrics=metrics
-    )
-
-
-def test_a_pass_in_which_many_metrics_vanished_changes_no_size() -> None:
-    ok, bad, none = codes.METRIC_OK, codes.METRIC_FETCH_FAILED, codes.METRIC_NOT_COMPUTED
-    clock = Clock()
-    guard = Vanished(50, clock)
-    assert guard.refusal(_pass([ok] * 4)) == ""
-    clock.sleep(15)
-    assert guard.refusal(_pass([ok, ok, bad, bad])) == "", "half is not more than half"
-    clock.sleep(15)
-    said = guard.refusal(_pass([ok, bad, bad, bad]))
-    assert said.startswith("3 of 4 metrics that worked within five minutes fail now")
-    clock.sleep(260)
-    assert guard.refusal(_pass([ok, bad, bad, bad])) != ""
-    assert guard.refusal(_pass([ok, bad, bad, bad], 10**12)) != "", "a step of the system's clock"
-    clock.sleep(310)
-    assert guard.refusal(_pass([ok, bad, bad, bad])) == "", "they are gone for good"
-    guard = Vanished(50, clock)
-    assert guard.refusal(_pass([bad] * 4)) == "", "they never worked"
-    guard.refusal(_pass([ok] * 4))
-    assert guard.refusal(_pass([ok, none, none, none])) == "", "they were not computed"
-
-
 def test_the_log_is_appended_to_and_each_line_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "state" / "log.jsonl"
     for count in (1, 2):
@@ -271,8 +229,7 @@ def test_the_log_is_appended_to_and_each_line_is_whole(tmp_path: Path) -> None:
         assert (
             journal.add([{"event": "will", "to": 0, "error": "", "why": "a\u202eb"}] * count) == ""
         )
-        journal.close()
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [line["identity"] for line in lines] == ["p1", "p2", "p2"]
     assert lines[0]["ts"] == "1970-01-01T00:00:01.500Z"
     assert (lines[0]["to"], "error" in lines[0]) == (0, False)
@@ -283,7 +240,7 @@ def test_a_log_that_was_moved_is_begun_anew_and_half_a_line_spoils_no_other(tmp_
     path = tmp_path / "log.jsonl"
     path.write_text('{"event": "wi')
     journal = Journal(path, {})
-    journal.note([{"event": "start"}])
+    journal.add([{"event": "start"}])
     assert path.read_text().splitlines()[0] == '{"event": "wi'
     assert json.loads(path.read_text().splitlines()[1])["event"] == "start"
     path.rename(tmp_path / "log.1")
@@ -292,7 +249,6 @@ def test_a_log_that_was_moved_is_begun_anew_and_half_a_line_spoils_no_other(tmp_
     assert '"will"' not in (tmp_path / "log.1").read_text()
     path.unlink()
     assert journal.add([{"event": "done"}]) == ""
-    journal.close()
     (line,) = path.read_text().splitlines()
     assert json.loads(line)["event"] == "done"
 
@@ -314,29 +270,19 @@ def test_a_new_log_is_flushed_with_its_folder(
     path.rename(tmp_path / "log.1")
     journal.add([{"event": "will"}])
     journal.add([{"event": "will"}])
-    assert flushed == [str(p) for p in (tmp_path, path, tmp_path, path, path)]
+    assert flushed == [str(p) for p in (*[tmp_path] * 2, path, tmp_path, path, path)]
 
 
-def test_a_log_that_is_full_is_moved_by_one_of_those_who_share_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_is_full_is_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_module, "_MOST_BYTES", 4000)
     path = tmp_path / "log.jsonl"
-    sharing = [Journal(path, {"identity": name}) for name in "ab"]
-
-    def write(count: int) -> None:
-        for _ in range(count):
-            assert [each.add([{"event": "will"}]) for each in sharing] == ["", ""]
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(write, [10] * 4))
-    assert {one.name for one in tmp_path.iterdir()} == {path.name, f"{path.name}.1"}
-    older, newer = (one.read_text().splitlines() for one in (tmp_path / f"{path.name}.1", path))
-    assert len(older) + len(newer) == 80, "only the file before the last is given up"
-    assert {json.loads(line)["event"] for line in older + newer} == {"will"}
-    write(60)
+    journal = Journal(path, {})
+    for _ in range(150):
+        assert journal.add([{"event": "will"}]) == ""
     assert {one.name for one in tmp_path.iterdir()} == {path.name, f"{path.name}.1"}
     assert sum(one.stat().st_size for one in tmp_path.iterdir()) < 9000
+    older, newer = (one.read_text().splitlines() for one in (tmp_path / f"{path.name}.1", path))
+    assert {json.loads(line)["event"] for line in older + newer} == {"will"}
 
 
 def test_after_half_a_line_the_next_begins_a_line(
@@ -372,7 +318,7 @@ def test_lines_about_what_was_done_are_kept_until_they_can_be_written(
         return write(file, data[:room])
 
     monkeypatch.setattr(os, "write", fills)
-    journal.record([{"event": "done", "id": k} for k in (1, 2, 3)], is_durable=True)
+    journal.record([{"event": "done", "id": k} for k in (1, 2, 3)])
     assert "No space left" in journal.problem
     monkeypatch.setattr(os, "write", write)
     assert journal.add([{"event": "will", "id": 4}]) == journal.problem == ""
@@ -393,10 +339,10 @@ def test_a_log_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
 class Watcher:
     """A probe that is read every 15 s."""
 
-    def __init__(self, wait_s: float = 165, log: Callable[[Iterable[Fields]], None] | None = None):
+    def __init__(self, wait_s: float = 165) -> None:
         self.client, self.clock = FakeClient(), Clock()
         self.silence = Silence(wait_s, 15, self.clock)
-        self.probe = Probe(self.client, "v2", "ours", self.silence, log or (lambda lines: None))
+        self.probe = Probe(self.client, "v2", "ours", self.silence)
 
     def look(self, passes: int = 1, leads: bool = True, every_s: float = 15) -> str:
         for _ in range(passes):
@@ -413,16 +359,12 @@ def test_a_log_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     path.symlink_to(tmp_path / "other")
     with pytest.raises(UsageError) as caught:
         Journal(path, {})
-    assert str(caught.value) == (
-        f"--apply-log: {path} cannot be opened for appending: it is a link, which is not followed; "
-        "name a file that can be written"
-    )
+    assert "cannot be opened for appending: Too many levels of symbolic links" in str(caught.value)
     path.unlink()
     journal = Journal(path, {})
     path.unlink()
     path.symlink_to(tmp_path / "other")
-    said = f"{path} cannot be written: it is a link, which is not followed"
-    assert journal.add([{"event": "will"}]) == said
+    assert "symbolic links" in journal.add([{"event": "will"}])
     assert not (tmp_path / "other").exists()
 
 
@@ -437,17 +379,6 @@ def test_the_probe_must_be_silent_for_the_whole_time() -> None:
     assert one.look(10)
     assert one.look(every_s=14.9)
     assert one.look(every_s=0.1) == ""
-
-
-def test_time_in_which_the_probe_cannot_be_read_is_no_silence() -> None:
-    """No controller could reach the API server either."""
-    one = Watcher()
-    assert one.look(2)
-    one.fail()
-    assert "cannot be read or made: gone" in one.look(11)
-    one.fail(False)
-    assert one.look(11) != "", "the outage does not count"
-    assert one.look() == ""
 
 
 def test_after_a_long_outage_the_time_of_silence_begins_anew_and_after_a_short_one_not() -> None:
@@ -469,36 +400,16 @@ def test_after_a_long_outage_the_time_of_silence_begins_anew_and_after_a_short_o
     "status", [{"currentReplicas": 1}, {"conditions": [{"type": "AbleToScale"}]}]
 )
 def test_a_status_on_the_probe_begins_the_time_anew(status: dict[str, object]) -> None:
-    lines: list[Fields] = []
-    one = Watcher(log=lines.extend)
+    one = Watcher()
     assert one.look(13) == ""
     one.client.put(PROBE, status=status)
     named = "another controller acts on HPAs: the probe HPA ours/hpabatch-probe has got"
     assert named in one.look()
-    assert [line["text"] for line in lines] == ["made", "removed, since it has got a status"]
     assert PROBE not in one.client.objects
     assert named in one.look(12), "its probe was made anew"
     assert one.look() == ""
     del one.client.objects[PROBE]
     assert "must stay without status" in one.look(), "that controller is gone"
-
-
-def test_a_status_that_another_wrote_is_seen_once() -> None:
-    lane = two_lane()
-    ours = HPAStatus(2, 4, "2026-01-01T00:00:00Z", None, (Condition("AbleToScale", "True", "x"),))
-    own = OwnStatuses()
-    own.add(lane.key, lane.uid, lane.status, ours)
-    assert not own.others(lane), "the watch is late"
-    _show(lane, ours)
-    assert not own.others(lane)
-    _show(lane, replace(ours, desired_replicas=3))
-    assert own.others(lane)
-    assert not own.others(lane)
-    own.add(lane.key, lane.uid, lane.status, ours)
-    _show(lane, HPAStatus())
-    assert not own.others(lane), "a new HPA has none"
-    own.keep(set())
-    assert not own.others(lane)
 
 
 def test_who_has_the_lease() -> None:
@@ -519,14 +430,3 @@ def test_who_has_the_lease() -> None:
     assert me.leader == "me"
     clock.sleep(15)
     assert lease_refusal(me).startswith("the lease of this process has expired")
-
-
-def two_lane() -> Lane:
-    from hpabatch.cluster.objects.types import HpaObject
-
-    hpa = HPA(name="web", namespace="shop", uid="u")
-    return Lane(("shop", "web"), HpaObject("shop", "web", hpa), hpa.spec)
-
-
-def _show(lane: Lane, status: HPAStatus) -> None:
-    lane.item = replace(lane.item, hpa=replace(lane.item.hpa, status=status))

@@ -20,17 +20,16 @@ from tests.real.applying import hpa_document
     [
         ({"apply": True}, "--apply needs either --manifests"),
         ({"apply": True, "manifests": ("a",), "take_over": True}, "--apply needs either"),
-        ({"take_over": True}, "--take-over is of --apply"),
-        ({"manifests": ("a",)}, "--manifests is of --apply"),
-        ({"dry_run": True}, "--dry-run is of --apply: give that too, or leave it out"),
+        ({"take_over": True}, "--take-over: give --apply, too"),
+        ({"manifests": ("a",)}, "--manifests: give --apply, too"),
+        ({"dry_run": True}, "--dry-run: give --apply, too"),
         (
-            {"most_targets": 5, "lease_ms": 30_000, "own_namespace": "ours", "apply_log": "log"},
-            "--own-namespace, --apply-log, --most-targets, --lease are of --apply",
+            {"most_replicas": 5, "lease_ms": 30_000, "own_namespace": "ours", "apply_log": "log"},
+            "--own-namespace, --apply-log, --most-replicas, --lease: give --apply, too",
         ),
         ({"apply": True, "take_over": True, "lease_ms": 6500}, "--lease: expected whole seconds"),
         ({"apply": True, "take_over": True, "once": True}, "--apply excludes --once and --record"),
         ({"apply": True, "take_over": True, "record": "h"}, "--apply excludes --once and --record"),
-        ({"follow": True, "record": "h"}, "--follow excludes --record"),
     ],
 )
 def test_options_that_do_not_go_together(options: dict[str, Any], words: str) -> None:
@@ -41,7 +40,6 @@ def test_options_that_do_not_go_together(options: dict[str, Any], words: str) ->
 def test_options_that_do() -> None:
     LiveRequest(apply=True, take_over=True, dry_run=True).check()
     LiveRequest(apply=True, manifests=("hpas",)).check()
-    LiveRequest(follow=True).check()
 
 
 def _read(folder: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""Writing of a scale: conflicts, lost responses, fences, annotations."""
+"""Writing of a scale: conflicts, lost responses, fences."""
 
 from __future__ import annotations
 
@@ -8,18 +8,15 @@ from typing import Any
 import pytest
 
 from hpabatch.cluster.apis.discovery import Discovery, Resource
-from hpabatch.cluster.connection.errors import ApiError, Busy, Refused, Unreachable, Withheld
+from hpabatch.cluster.connection.errors import ApiError, Busy, Unreachable, Withheld
 from hpabatch.cluster.connection.writes import Budget
-from hpabatch.cluster.objects.decoders import ANNOTATION
 from hpabatch.cluster.objects.types import ScaleKey, ScaleObject
-from hpabatch.live.apply.scales import Outcome, ScaleWriter, is_off
+from hpabatch.live.apply.scales import Outcome, ScaleWriter
 from tests.live.apply.fake_writes import Clock, FakeClient
 
 KEY = ScaleKey("apps", "Deployment", "shop", "web")
 TARGET = "/apis/apps/v1/namespaces/shop/deployments/web"
 PATH = f"{TARGET}/scale"
-OTHER = ScaleKey("example.com", "Web", "shop", "web")
-"""Of a kind that no watch covers; `Apis` gives it the same path."""
 
 
 class Apis(Discovery):
@@ -39,15 +36,14 @@ class OpenFence:
 
 
 class Case:
-    def __init__(self, reads_target: bool = False) -> None:
+    def __init__(self) -> None:
         self.client, self.clock, self.fence = FakeClient(), Clock(), OpenFence()
         self.client.put(
             TARGET, metadata={"namespace": "shop", "name": "web"}, spec={"replicas": 2},
             status={"selector": "app=web"},
         )  # fmt: skip
         self.writer = ScaleWriter(
-            self.client, Apis(), Budget(10, 100, self.clock), self.fence,
-            reads_target=reads_target, sleep=self.clock.sleep,
+            self.client, Apis(), Budget(10, 100, self.clock), self.fence, sleep=self.clock.sleep
         )  # fmt: skip
 
     @property
@@ -189,35 +185,6 @@ def test_nothing_begins_behind_the_fence() -> None:
     assert written.error == "hpabatch: waits: it was not sent"
 
 
-VALUES = [(None, False), ("on", False), ("off", True), ("?", True)]
-
-
-@pytest.mark.parametrize(("value", "off"), VALUES)
-@pytest.mark.parametrize("key", [KEY, OTHER])
-def test_the_targets_annotation_makes_the_decision_void(
-    key: ScaleKey, value: str | None, off: bool
-) -> None:
-    """Read with the object where that has the size, else after the scale."""
-    assert is_off(value) is off
-    case = Case(reads_target=True)
-    annotations = {} if value is None else {ANNOTATION: value}
-    case.client.put(TARGET, metadata={"annotations": annotations})
-    written = case.writer.write(key, 2, 4, None)
-    assert written.outcome is (Outcome.OFF if off else Outcome.DONE)
-    assert written.is_void is off
-    assert case.size == (2 if off else 4)
-    reads = [path for method, path in case.client.sent if method == "GET"]
-    assert reads == ([TARGET] if key == KEY else [PATH, TARGET])
-
-
-def test_a_target_whose_annotations_cannot_be_read_is_not_scaled() -> None:
-    case = Case(reads_target=True)
-    case.client.before = lambda m, path: Refused("no", 403) if path == TARGET else None
-    written = case.writer.write(KEY, 2, 4, None)
-    assert (written.outcome, written.error, written.uncertain) == (Outcome.FAILED, "no", False)
-    assert case.puts() == 0
-
-
 def _seen(case: Case, **more: Any) -> ScaleObject:
     metadata = case.client.objects[TARGET]["metadata"]
     known = {"uid": metadata["uid"], "version": metadata["resourceVersion"]}
@@ -238,28 +205,25 @@ def test_a_size_that_changes_between_two_attempts_stays() -> None:
     assert (case.size, case.puts()) == (7, 1)
 
 
-@pytest.mark.parametrize("reads_target", [True, False])
-def test_a_size_that_a_watch_has_shown_takes_one_request(reads_target: bool) -> None:
-    case = Case(reads_target)
+def test_a_size_that_a_watch_has_shown_takes_one_request() -> None:
+    case = Case()
     assert case.writer.write(KEY, 2, 4, _seen(case)).error == ""
     assert case.client.sent == [("PUT", PATH)]
     assert case.size == 4
 
 
-@pytest.mark.parametrize("change", ["status", "size", "off", "another"])
+@pytest.mark.parametrize("change", ["status", "size", "another"])
 def test_a_target_that_has_changed_since_is_read(change: str) -> None:
-    case = Case(reads_target=True)
+    case = Case()
     seen = _seen(case)
-    if change == "off":
-        case.client.put(TARGET, metadata={"annotations": {ANNOTATION: "off"}})
-    elif change == "another":
+    if change == "another":
         seen = replace(seen, uid="gone", version=_seen(case).version)
     else:
         case.client.put(TARGET, spec={"replicas": 3 if change == "size" else 2})
-    outcome = {"size": Outcome.MOVED, "off": Outcome.OFF}.get(change, Outcome.DONE)
-    assert case.writer.write(KEY, 2, 4, seen).outcome is outcome
+    outcome = case.writer.write(KEY, 2, 4, seen).outcome
+    assert outcome is (Outcome.MOVED if change == "size" else Outcome.DONE)
     assert [method for method, _ in case.client.sent][:2] == ["PUT", "GET"]
-    assert case.size == {"size": 3, "off": 2}.get(change, 4)
+    assert case.size == (3 if change == "size" else 4)
 
 
 def test_requests_wait_for_their_budget() -> None:

@@ -10,7 +10,6 @@ import pytest
 from hpabatch.cluster.apis.discovery import Discovery
 from hpabatch.cluster.connection.errors import Withheld
 from hpabatch.cluster.watch.site import Site
-from hpabatch.errors import UsageError
 from hpabatch.live.apply.request import ApplyOptions
 from hpabatch.live.apply.setup import Place, make_applier
 from hpabatch.live.passes.decide import Decider
@@ -36,19 +35,6 @@ class _Hpas(Site):
 
     def unreadable(self) -> dict[LaneKey, str]:
         return {}
-
-
-def test_a_log_in_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    """A misspelled path, before anything is sent."""
-    path = tmp_path / "missing" / "log.jsonl"
-    place = Place(
-        lambda: pytest.fail("connected"), _Discovery(), "c", "ours", path, 15.0, _Hpas()
-    )  # fmt: skip
-    options = ApplyOptions(apply=True, take_over=True, apply_log=str(path))
-    decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags())
-    with ExitStack() as stack, pytest.raises(UsageError, match="in a folder that exists, got "):
-        make_applier(options, place, decider, None, lambda event, text: None, stack)
-    assert not path.parent.exists()
 
 
 @pytest.mark.parametrize(

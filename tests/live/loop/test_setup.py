@@ -1,4 +1,4 @@
-"""Tests of a loop's parameters: given, seen in the cluster, or as Kubernetes has them."""
+"""Tests of a loop's parameters: given, or as Kubernetes has them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from hpabatch.cluster.apis.discovery import ControllerSeen
 from hpabatch.errors import UsageError
 from hpabatch.live.loop.request import RecordRequest
 from hpabatch.live.loop.setup import log_file, settle, state_file
@@ -19,32 +18,14 @@ HPA = "horizontal-pod-autoscaler"
 
 
 def test_without_anything_the_server_s_version_and_the_usual_flags() -> None:
-    found = settle(None, "", (), "v1.31.4-gke.100", None, None)
+    found = settle(None, "", (), "v1.31.4-gke.100", None)
     assert (found.k8s, found.flags_source) == ("v1.31.4-gke.100", "assumed")
     assert found.flags == ControllerFlags()
     assert found.profile == profile_for("1.31")
 
 
-def test_the_controller_s_pod_says_flags_and_gates() -> None:
-    seen = ControllerSeen(
-        {
-            "horizontal-pod-autoscaler-sync-period": "30s",
-            "horizontal-pod-autoscaler-tolerance": "0.2",
-        },
-        "HPAScaleToZero=true,SomethingElse=false",
-    )
-    found = settle(None, "", (), "v1.36.0", seen, None)
-    assert found.flags.sync_period_ms == 30_000
-    assert found.flags.tolerance == 0.2
-    assert found.flags_source == "recorded"
-    assert found.profile.gate_scale_to_zero
-
-
 def test_what_is_given_goes_before() -> None:
-    seen = ControllerSeen({"horizontal-pod-autoscaler-tolerance": "0.2"})
-    found = settle(
-        "1.33", "", ("tolerance=0.05", "--downscale-stabilization=1m"), "v1.20.2", seen, 500
-    )
+    found = settle("1.33", "", ("tolerance=0.05", "--downscale-stabilization=1m"), "v1.20.2", 500)
     assert found.k8s == "1.33"
     assert found.flags == ControllerFlags(
         tolerance=0.05, downscale_stabilization_ms=60_000, sync_period_ms=500
@@ -64,7 +45,7 @@ def test_what_is_given_goes_before() -> None:
 )
 def test_a_bad_flag_is_a_sentence(flag: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        settle(None, "", (flag,), "v1.31.0", None, None)
+        settle(None, "", (flag,), "v1.31.0", None)
 
 
 def test_a_state_file_has_a_harmless_name() -> None:

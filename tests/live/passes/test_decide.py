@@ -34,7 +34,6 @@ from hpabatch.live.passes.lanes import LaneKey, Lanes
 from hpabatch.live.passes.memory import Saved, load
 from hpabatch.live.passes.result import ACTIONS, ERRORS, PassResult
 from hpabatch.live.record.recorder import Recorder
-from hpabatch.live.record.segments import Upkeep
 from hpabatch.model.versions import profile_for
 from tests.conformance.golden import to_flags
 from tests.effort import effort
@@ -354,7 +353,7 @@ def test_nothing_grows_over_many_passes_with_churn(
     monkeypatch.setattr("hpabatch.live.record.objects.GONE_KEPT", 500)
     passes = effort(1200)
     decider, clock = Decider(profile_for("1.37"), to_flags(FLAGS)), lambda: 1_790_100_000_000
-    recorder = Recorder(tmp_path, "c", segment_s=1e9, upkeep=Upkeep(every_s=0), clock=clock)
+    recorder = Recorder(tmp_path, "c", segment_s=1e9, compact_every_s=0, clock=clock)
     # What the store itself takes is not the question here.
     monkeypatch.setattr(recorder._writer, "submit", lambda segment: None)
     sizes, kept = [], []

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from hpabatch.layout import codes
 from hpabatch.live.passes.shadow import STATES, Comparison, Shadow
@@ -48,27 +47,14 @@ def test_hpas_may_come_go_and_change_their_order() -> None:
     shadow = Shadow(30_000)
     for k in range(3):
         shadow.compare(pass_of(START_S + 15 * k, [5, 4], [3, 4], names=["a", "b"]))
-    assert shadow.totals().begun == 1
     found = shadow.compare(pass_of(START_S + 45, [9, 4, 5], [9, 4, 3], names=["c", "b", "a"]))
     assert [STATES[s] for s in found.state.tolist()] == ["same", "same", "differs"]
     assert found.fresh.tolist() == [0]
     assert found.moved.tolist() == [0]
     assert found.since_ms[2] == START_S * 1000
     shadow.compare(pass_of(START_S + 60, [4], [4], names=["b"]))
-    totals = shadow.totals()
-    assert (totals.begun, totals.ended, totals.passes) == (1, 1, 5)
     again = shadow.compare(pass_of(START_S + 75, [5, 4], [3, 4], names=["a", "b"]))
     assert STATES[int(again.state[0])] == "settling"
-
-
-def test_time_is_spent_in_the_state_that_a_pass_found() -> None:
-    shadow = Shadow(30_000)
-    run([3, 5, 5, 5, 5], [3, 3, 3, 3, 3], shadow)
-    totals = shadow.totals()
-    assert totals.seconds == {
-        "undecided": 0.0, "unwritten": 0.0, "same": 15.0, "settling": 30.0, "differs": 15.0,
-    }  # fmt: skip
-    assert totals.share() == pytest.approx(0.25)
 
 
 def test_decisions_that_begin_and_cease_to_fail() -> None:

@@ -16,7 +16,7 @@ import pytest
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.storage import LocalStorage
-from hpabatch.live.record.recorder import Recorder
+from hpabatch.live.record.recorder import FullError, Recorder
 from hpabatch.live.record.segments import EXPIRES_S, RENEW_S, Columns, ObjectLease, Segment
 from tests.effort import effort
 from tests.live.documents import START_MS
@@ -95,50 +95,41 @@ class Broken:
         monkeypatch.setattr(store, "commit", maybe)
 
 
-@pytest.mark.parametrize("seed", range(effort(1)))
-def test_a_store_that_fails_for_long_leaves_a_gap_that_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+def test_a_store_that_fails_for_long_ends_the_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = list[str]()
-    recorded = Recorded(seed, K8S, tmp_path, limit_bytes=20_000, say=said.append)
-    recorder = recorded.recorder
-    store = Broken(recorder, monkeypatch)
-    most = 0
-    for number in range(36):
-        store.broken = 6 <= number < 28
+    """What is started after that goes on, and tells the gap."""
+    recorded = Recorded(1, K8S, tmp_path, limit_bytes=20_000)
+    store = Broken(recorded.recorder, monkeypatch)
+    for _ in range(3):
         recorded.one_pass()
-        most = max(most, recorder.figures.bytes_waiting)
-        if number == 27:
-            assert recorder.figures.rows_lost > 0  # told while it goes on
-        if not store.broken:
-            assert flushed(recorder, 30)
-        elif number == 6:
-            until = time.monotonic() + 60
-            assert not flushed(recorder, 0.5)
-            while not recorder.figures.trouble:
-                assert time.monotonic() < until
-                assert not flushed(recorder, 0.5)
+        assert flushed(recorded.recorder, 30)
+    stored = list(recorded.passes)
+    store.broken = True
+
+    def passes() -> None:
+        for _ in range(40):
+            recorded.one_pass()
+            flushed(recorded.recorder, 0.1)
+
+    with pytest.raises(FullError, match="no space left on device; correct that"):
+        passes()
+    assert recorded.recorder.figures.bytes_waiting < 60_000
+    assert not recorded.recorder.close(0.1)
+    recorded.relist()
+    recorded.start()
+    for _ in range(3):
+        recorded.one_pass()
+        assert flushed(recorded.recorder, 30)
     recorded.stop()
-    assert 20_000 < most < 60_000
-    figures = recorder.figures
-    assert figures.rows_lost > 0
-    assert figures.rows_refused == 0
-    assert sum("cannot be written" in line for line in said) == 1
-    assert sum("rows are dropped" in line for line in said) == 1
     history = open_history(tmp_path)
     gaps = history.read("provenance").filter(pl.col("subject") == "passes")
     (gap,) = gaps.with_columns(pl.col("valid_from", "valid_to").to_physical()).rows(named=True)
-    assert gap["method"] == "absent"
-    assert gap["detail"] == f"lost {figures.rows_lost:,} rows: no space left on device"
-    stored = set(history.read("passes")["ts"].to_physical())
-    lost = [ms for ms in recorded.passes if ms not in stored]
-    assert lost
-    assert all(gap["valid_from"] <= ms < gap["valid_to"] for ms in lost)
+    assert (gap["method"], gap["valid_from"]) == ("absent", stored[-1] + 1)
+    there = history.read("passes")["ts"].to_physical().to_list()
+    assert (there[: len(stored)], len(there)) == (stored, len(stored) + 3)
+    assert all(not gap["valid_from"] <= ms < gap["valid_to"] for ms in there)
     recorded.check_end()
-    # After the gap the windows lack what was lost.
-    later = [ms for ms in recorded.passes if ms > lost[0]]
-    recorded.said = {key: row for key, row in recorded.said.items() if key[0] not in later}
-    assert recorded.compare(lambda ms: ms in stored, later) > 3
 
 
 def test_a_second_recorder_of_a_cluster_is_refused(tmp_path: Path) -> None:

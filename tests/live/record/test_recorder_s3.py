@@ -9,7 +9,6 @@ import pytest
 
 from hpabatch.errors import UsageError
 from hpabatch.live.record.recorder import Recorder
-from hpabatch.live.record.segments import Upkeep
 from tests.history.store.faulty import LOST, Faults, faulty
 from tests.history.store.test_objects import bucket
 from tests.live.recorded import CLUSTER, K8S, Recorded, flushed
@@ -18,7 +17,7 @@ __all__ = ["bucket"]
 
 
 def test_a_recording_goes_to_a_bucket(bucket: str) -> None:
-    recorded = Recorded(4, K8S, f"{bucket}/recorded", upkeep=Upkeep(every_s=0))
+    recorded = Recorded(4, K8S, f"{bucket}/recorded", compact_every_s=0)
     with pytest.raises(UsageError, match="records cluster c there"):
         Recorder(recorded.folder, CLUSTER, clock=lambda: recorded.world.now_ms)
     for run in range(2):
@@ -37,7 +36,7 @@ def test_a_recording_goes_on_after_a_fault(bucket: str, monkeypatch: pytest.Monk
     faults = Faults("", "PUT", "_log/", count=0)
     with faulty(os.environ["AWS_ENDPOINT_URL"], faults) as endpoint:
         monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-        recorded = Recorded(4, K8S, f"{bucket}/failing", upkeep=Upkeep(every_s=0))
+        recorded = Recorded(4, K8S, f"{bucket}/failing", compact_every_s=0)
         for number in range(6):
             recorded.one_pass()
             faults.begin(LOST, count=1 if number == 1 else 0)

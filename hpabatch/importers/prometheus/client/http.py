@@ -47,8 +47,7 @@ from hpabatch.importers.prometheus.client.samples import (
     empty_samples,
     joined_samples,
 )
-from hpabatch.web.bounded import pieces_of
-from hpabatch.web.network import Network, Transport, proxy_of
+from hpabatch.web.network import Network, Transport, pieces_of, proxy_of
 from hpabatch.web.secrets import Secrets, bare_url, secrets_of_url
 
 __all__ = [
