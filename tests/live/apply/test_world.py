@@ -19,7 +19,8 @@ def live(seed: int, folder: Path) -> int:
     """Live through a world; return the number of its writes.
 
     Raises:
-        BrokenRuleError: a write without the lease, beyond the policies, of no decision, or after the switch.
+        BrokenRuleError: a write without the lease, beyond the policies, of no decision, or after
+            the switch.
     """
     with simulated(seed, folder) as world:
         world.run(120)
