@@ -159,10 +159,11 @@ SEED ?=
 fuzz: $(VENV)/.dev
 	HPABATCH_FUZZ_DECISIONS=$(N) HPABATCH_FUZZ_SEED=$(SEED) $(BIN)/python -m pytest tests/fuzz -q -s
 
-# Every golden row (HPABATCH_GOLDEN names their folder); ten minutes of random levels on a real
-# cluster, other ones with SEED=....
+# Every golden row (HPABATCH_GOLDEN names their folder); 10,000 simulated worlds of `live --apply`;
+# ten minutes of random levels on a real cluster, other ones with SEED=....
 long: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/conformance -q
+	HPABATCH_WORLDS=10000 $(BIN)/python -m pytest tests/live/apply/test_world.py -q
 	$(BIN)/python -m tests.live_cluster --seed $(or $(SEED),1) --seconds 600
 
 clean:
