@@ -87,7 +87,7 @@ def prometheus(
         --out history/
       hpabatch import prometheus --url http://prom:9090 --out history/ --resume
       hpabatch import prometheus --url https://mimir/prometheus --tenant prod --token-file token \\
-        --start 2026-10-01 --out history/ --mapping adapter-config.yaml --hpas manifests/
+        --start 2026-10-01 --out history/ --mapping mapping.yaml --hpas manifests/
     """
     from hpabatch.importers.prometheus.client.login import read_login
     from hpabatch.report.imported import PrometheusImport

@@ -14,12 +14,12 @@ from hpabatch.importers.prometheus.client.queries import (
     Scalable,
     scalables_of,
 )
-from hpabatch.importers.prometheus.metrics.adapter import selector_matchers
 from hpabatch.importers.prometheus.metrics.queries import PODS_HOLE
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.document_keys import ListOf, Record, Scalar, key
 from hpabatch.inputs.documents import Mistakes, Place, show
-from hpabatch.model.selectors import parse_selector
+from hpabatch.model.objects.field_errors import go_quote
+from hpabatch.model.selectors import Requirement, parse_selector
 from hpabatch.model.suggestions import did_you_mean
 
 TOP_KEYS: Final = ("metrics", "scalables")
@@ -45,6 +45,7 @@ _PLACEHOLDERS: Final = {
     "external": ("namespace", "selector"),
 }
 _HOLE = re.compile(r"\$([a-zA-Z_]\w*)", re.ASCII)
+_LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,3 +153,29 @@ class MappingFile:
 def read_mapping_file(document: Place, mistakes: Mistakes) -> MappingFile:
     """Return the mapping that a document is, with its mistakes noted."""
     return mistakes.tried(Record(MappingFile, nulls=True).read, document) or MappingFile()
+
+
+_OPERATORS: Final = {"=": "=", "==": "=", "!=": "!=", "in": "=~", "notin": "!~"}
+
+
+def selector_matchers(selector: str) -> list[str]:
+    """Return a metric's selector as matchers of PromQL, as prometheus-adapter writes them.
+
+    Raises:
+        ValueError: it cannot be said in PromQL; a sentence.
+    """
+    return [_matcher(one) for one in parse_selector(selector).requirements]
+
+
+def _matcher(one: Requirement) -> str:
+    if not _LABEL.fullmatch(one.key):
+        raise ValueError(
+            f"the metric's selector asks for {one.key!r}, which is no name of a label in "
+            "Prometheus: its server refuses the query"
+        )
+    if one.operator in ("gt", "lt"):
+        raise ValueError(f"the metric's selector compares numbers ({one}), which PromQL cannot")
+    if one.operator in ("exists", "!"):
+        return f'{one.key}{"!=" if one.operator == "exists" else "="}""'
+    # A single value is passed on as it is, so that it may be a pattern after `in`.
+    return f"{one.key}{_OPERATORS[one.operator]}{go_quote('|'.join(sorted(one.values)))}"

@@ -35,10 +35,6 @@ PODS_HOLE: Final = "$pods"
 class ValueRule(StrEnum):
     """Conversion of values by the metrics server."""
 
-    adapter = "adapter"
-    """prometheus-adapter, custom metrics: NaN is 0."""
-    adapter_external = "adapter_external"
-    """prometheus-adapter, external metrics: every series is an item, NaN is no exception."""
     keda = "keda"
     """KEDA: one series; nothing, NaN and infinities are 0."""
     keda_strict = "keda_strict"
@@ -138,10 +134,9 @@ def metric_rows(
 
 
 def _named(query: MetricQuery, response: Samples, findings: Findings) -> pl.DataFrame:
-    """Return name, ts and value of pods or of the object; of several series the last counts.
+    """Return name, ts and value of pods or of the object.
 
-    That is the adapter's way: it files values by name. In a mapping file several series of one
-    object are a mistake of the query, and no rows.
+    Several series of one object are a mistake of the query, and no rows.
     """
     if query.label:
         rows = response.joined([query.label]).rename({query.label: "name"})
@@ -154,9 +149,7 @@ def _named(query: MetricQuery, response: Samples, findings: Findings) -> pl.Data
         rows = rows.filter(pl.col("name") == query.object_name)
     several = rows.height - rows.select("name", "ts").n_unique()
     findings.note("metric response with several series", query.title, several)
-    if query.rule == ValueRule.plain:
-        return rows.filter(pl.len().over("name", "ts") == 1)
-    return rows.unique(["name", "ts"], keep="last", maintain_order=True)
+    return rows.filter(pl.len().over("name", "ts") == 1)
 
 
 def _external_rows(
@@ -204,8 +197,6 @@ def _keda_rows(
 
 def _with_milli(query: MetricQuery, rows: pl.DataFrame, findings: Findings) -> pl.DataFrame:
     values = rows["value"].to_numpy()
-    if query.rule == ValueRule.adapter:
-        values = np.where(np.isnan(values), 0.0, values)
     milli, fits = go_milli(values)
     findings.note("metric value beyond 64 bits", query.title, int((~fits).sum()))
     rows = rows.drop("value").with_columns(value_milli=pl.Series(milli, dtype=pl.Int64))
