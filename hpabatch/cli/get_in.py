@@ -127,7 +127,7 @@ def table(request: TableRequest, output: OutputOption = Output.table) -> Answer:
 
     \b
     Faulty rows are left out and counted by reason on stderr; --strict refuses them before anything
-    is written. Into a store that has other rows of the same workloads and time nothing is imported
+    is written. Into a store that has other rows of the same workloads nothing is imported
     unless --replace is given. An interrupted import is continued by the same command. Intermediate
     files of about the input's size lie beside --out (of an object store: in TMPDIR), or below
     --work, until it is done.

@@ -234,58 +234,39 @@ def hpa_rows(
     return frame.with_columns(valid_to=pl.lit(None, dtype=TIME)), _told_astray(astray, workloads)
 
 
-def in_store(
-    hpas: pl.DataFrame, stored: pl.DataFrame | None, replaced: pl.DataFrame | None = None
-) -> pl.DataFrame:
-    """Return the rows to add so that the HPAs of a store and of an import make one history.
+def in_store(hpas: pl.DataFrame, stored: pl.DataFrame | None) -> pl.DataFrame:
+    """Return the rows to add so that an import's specs hold from their begin on.
 
-    A spec that is in force already is left out; one that is in force when another begins ends
-    there, by a row with its key that the store takes for the newer one.
+    A store keeps the specs of rows that were replaced: one that is in force ends where the import's
+    begins, later ones become the import's, by rows with their keys that the store takes for newer.
 
     Args:
         hpas: rows of the import, at most one per HPA, without an end.
         stored: the table of the store; None: it has none.
-        replaced: cluster, namespace, target and last ts (ms) of the workloads whose rows were taken
-            away until then: specs of the store that begin until then are the import's; None: no
-            rows were.
 
     Raises:
-        HistoryError: what comes out would have two specs at once.
+        HistoryError: the store has two specs at once.
     """
     if stored is None or stored.is_empty() or hpas.is_empty():
         return hpas
-    known = stored.select(hpas.columns).sort("valid_from")
+    known = stored.select(hpas.columns).sort(*_HPA, "valid_from")
+    check_validity(known, "hpas of the store")
     specs: dict[tuple[object, ...], list[dict[str, Any]]] = defaultdict(list)
     for row in known.join(hpas, on=_HPA, how="semi", maintain_order="left").rows(named=True):
         specs[tuple(row[name] for name in _HPA)].append(row)
     added: list[dict[str, Any]] = []
-    until: dict[tuple[Any, ...], Any] = {}
-    if replaced is not None:
-        target = pl.col("spec").str.json_path_match("$.scaleTargetRef.name")
-        named = hpas.select(*_HPA, target=target)
-        named = named.join(replaced, on=["cluster", "namespace", "target"])
-        times = named.select(*_HPA, pl.col("last").cast(TIME))
-        until = {tuple(key): last for *key, last in times.rows()}
     for row in hpas.rows(named=True):
-        key = tuple(row[name] for name in _HPA)
-        since, others = row["valid_from"], specs[key]
+        others, since = specs[tuple(row[name] for name in _HPA)], row["valid_from"]
+        later = [one for one in others if one["valid_from"] > since]
         added += [
-            {**row, "valid_from": one["valid_from"], "valid_to": one["valid_to"]}
+            {**one, "valid_to": since}
             for one in others
-            if since < one["valid_from"] <= until.get(key, since) and one["spec"] != row["spec"]
+            if one["valid_from"] < since and (one["valid_to"] is None or one["valid_to"] > since)
         ]
-        older = next((one for one in reversed(others) if one["valid_from"] < since), None)
-        newer = next((one for one in others if one["valid_from"] > since), None)
-        if older is not None and (older["valid_to"] is None or older["valid_to"] > since):
-            if older["spec"] == row["spec"]:
-                continue
-            added.append({**older, "valid_to": since})
-        added.append({**row, "valid_to": None if newer is None else newer["valid_from"]})
-    found = pl.DataFrame(added, schema=hpas.schema)
-    columns = [*_HPA, "valid_from"]
-    whole = pl.concat([known, found]).unique(columns, keep="last", maintain_order=True)
-    check_validity(whole.sort(columns), "hpas of the store with those of the map")
-    return found
+        times = ("valid_from", "valid_to")
+        added += [{**row, **{name: one[name] for name in times}} for one in later]
+        added.append({**row, "valid_to": later[0]["valid_from"] if later else None})
+    return pl.DataFrame(added, schema=hpas.schema)
 
 
 _HPA = ("cluster", "namespace", "name")

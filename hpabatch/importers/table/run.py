@@ -13,9 +13,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +21,6 @@ import polars as pl
 
 from hpabatch.errors import RefusedError
 from hpabatch.history.files import read_regular
-from hpabatch.history.store.replace import has_replaced
 from hpabatch.history.store.storage import temporary_root
 from hpabatch.importers.common.claims import claim_rows, import_name, while_unreplaced
 from hpabatch.importers.common.objects import Disagreements, context_rows, load_hpas
@@ -34,13 +31,8 @@ from hpabatch.importers.table.hpas import hpa_rows, in_store
 from hpabatch.importers.table.lives import (
     first_sizes,
     guesses_provenance,
-    joined_lives,
-    joined_pods,
-    joined_sizes,
     scales_table,
     summarize_workloads,
-    wider_spans,
-    with_next,
     workload_sizes,
 )
 from hpabatch.importers.table.map import Level, TableMap
@@ -299,19 +291,16 @@ class _Job:
 
         A group that an earlier run wrote is computed again, to nowhere.
         """
-        workloads = with_next(self.sink, self.name, spill.workloads)
-        spans = wider_spans(self.sink, self.name, spill.spans)
         lives, sizes = [], []
         # The next group is read while one is written.
         for number, rows in enumerate(ahead(spill.read_group, range(spill.groups), 1)):
             part = f"{self.name}/{number:05d}"
             if self.sink.has_part(part):
                 self.resumed += 1
-                result = import_group(rows, spans, self.table, Sink(None), part)
+                result = import_group(rows, spill.spans, self.table, Sink(None), part)
             else:
                 held = while_unreplaced(self.name)
-                joined = partial(joined_pods, self.sink, workloads=workloads)
-                result = import_group(rows, spans, self.table, self.sink, part, held, joined)
+                result = import_group(rows, spill.spans, self.table, self.sink, part, held)
             self.figures.add(result.figures)
             self.told.merge(result.figures.told)
             lives.append(result.lives)
@@ -326,8 +315,6 @@ class _Job:
         self, lives: pl.DataFrame, sizes: pl.DataFrame, spill: Spill
     ) -> tuple[pl.DataFrame, list[str]]:
         """Write scales and HPAs, the last part; return a row per workload, and warnings."""
-        workloads = with_next(self.sink, self.name, spill.workloads)
-        lives, others = joined_lives(self.sink, lives, spill.workloads)
         changes = workload_sizes(lives, sizes, spill.spans, self.table)
         beside = self.table.beside
         places = first_sizes(changes)
@@ -340,14 +327,9 @@ class _Job:
             context = context_rows(beside.objects, hpas, spill.spans)
         named = hpas  # (one that the store has already is an HPA of the workload, too)
         if not hpas.is_empty():
-            store = self.sink.store
-            replaced = store is not None and has_replaced(store.snapshot.parts, self.name)
-            own = spill.workloads if replaced else None
-            hpas = in_store(hpas, self.sink.stored("hpas"), own)
-        stored = joined_sizes(self.sink, changes, workloads, self.table.lives.ran_before_ms)
+            hpas = in_store(hpas, self.sink.stored("hpas"))
         with self.sink.part(f"{self.name}/end", while_unreplaced(self.name)) as written:
-            self.sink.add("pods", others)
-            self.sink.add("scales", scales_table(stored, beside))
+            self.sink.add("scales", scales_table(changes, beside))
             self.sink.add("hpas", hpas)
             if beside is not None:
                 self.sink.add("hpa_context", context)
@@ -365,18 +347,14 @@ def import_group(
     sink: Sink,
     part: str,
     amend: Amend | None = None,
-    joined: Callable[[pl.DataFrame], pl.DataFrame] = lambda pods: pods,
 ) -> GroupResult:
-    """Write a group's rows as a part.
-
-    `amend`: see `StoreWriter.part`. `joined` gives rows of `pods` the rest of their lives.
-    """
+    """Write a group's rows as a part; `amend`: see `StoreWriter.part`."""
     importer = import_pods if table.level is Level.pod else import_workloads
     seen = Figures()
 
     def add(name: str, frame: pl.DataFrame) -> None:
         seen.see(name, frame)
-        sink.add(name, joined(frame) if name == "pods" else frame)
+        sink.add(name, frame)
 
     with sink.part(part, amend) as written:
         result = importer(rows, spans, table, add)
