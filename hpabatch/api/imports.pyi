@@ -11,7 +11,6 @@ def import_table(
     objects: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
     start: str | datetime | None = None,
     dry_run: bool = False,
-    strict: bool = False,
     out: str | PathLike[str] | None = None,
     replace: bool = False,
     work: str | PathLike[str] | None = None,

@@ -11,7 +11,7 @@ import typer
 
 from hpabatch.cli.app import LEFT, Answer, OutputOption, app, command
 from hpabatch.cli.progress import progress_on_stderr
-from hpabatch.cli.stdout import LEGEND, send, send_text
+from hpabatch.cli.stdout import send, send_text
 from hpabatch.cli.talk import say, tell, tell_assumed
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, UsageError
 from hpabatch.importers.prometheus.request import PrometheusRequest
@@ -104,7 +104,7 @@ def prometheus(
     with progress_on_stderr() as progress:
         result = import_prometheus(request, login, progress=progress, say=say)
     tell(result.warnings())
-    for text in (*result.notes, *(result.details if LEGEND.get() else ())):
+    for text in result.notes:
         say(text)
     if result.earlier:
         say(f"continued: {result.earlier} windows were imported before")
@@ -126,11 +126,10 @@ def table(request: TableRequest, output: OutputOption = Output.table) -> Answer:
     owners from what `kubectl get deploy,sts,rs,ds,hpa,pods,pdb -A -o yaml` prints.
 
     \b
-    Faulty rows are left out and counted by reason on stderr; --strict refuses them before anything
-    is written. Into a store that has other rows of the same workloads nothing is imported
-    unless --replace is given. An interrupted import is continued by the same command. Intermediate
-    files of about the input's size lie beside --out (of an object store: in TMPDIR), or below
-    --work, until it is done.
+    Faulty rows are left out and counted by reason on stderr. Into a store that has other rows of
+    the same workloads nothing is imported unless --replace is given. An interrupted import is
+    continued by the same command. Intermediate files of about the input's size lie beside --out (of
+    an object store: in TMPDIR), or below --work, until it is done.
 
     \b
     Examples:
@@ -152,8 +151,6 @@ def table(request: TableRequest, output: OutputOption = Output.table) -> Answer:
         result = import_table(request, progress)
     tell_assumed(result.assumed)
     tell(result.warnings)
-    for text in result.details if LEGEND.get() else ():
-        say(text)
     tell(result.left_out(), "left out")
     if result.rows_excluded:
         say(f"not wanted (`where`): {counted(result.rows_excluded, 'row')}")

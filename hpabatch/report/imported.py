@@ -89,7 +89,6 @@ class TableImport(Result):
             "map": dict(result.understood),
             "assumed": result.assumed,
             "warnings": result.warnings,
-            "disagreements": result.details,
             "dry_run": self.out is None,
             "workloads": result.workloads.to_dicts(),
             "first_rows": {name: frame.to_dicts() for name, frame in result.first.items()},

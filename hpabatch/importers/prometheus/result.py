@@ -89,7 +89,6 @@ class ImportResult:
         lacking: HPAs (namespace/name) by what is missing of them.
         podless, podded: HPAs of whose target no pod was found in some window, and in some one was.
         remarks: sentences of what does not fit together.
-        details: every disagreement between the server and objects; `notes` counts them.
         unused: manifests of HPAs that nobody exported, in no window and no cluster.
         figures: counters of requests, see `http.Figures`.
     """
@@ -110,7 +109,6 @@ class ImportResult:
     podless: set[str] = field(default_factory=set)
     podded: set[str] = field(default_factory=set)
     remarks: dict[str, None] = field(default_factory=dict)
-    details: tuple[str, ...] = ()
     unused: set[str] | None = None
     figures: Mapping[str, object] = field(default_factory=dict)
 
@@ -186,7 +184,6 @@ class ImportResult:
             ],
             "lacking": {what: sorted(names) for what, names in sorted(self.lacking.items())},
             "notes": list(self.notes),
-            "disagreements": list(self.details),
             "figures": dict(self.figures),
             "places": self.places.to_dicts(),
         }

@@ -189,8 +189,7 @@ def _import(
         result.windows += 1
         server.retry_sizes()
     result.samples, result.halved = server.samples, server.halved
-    result.notes.update(dict.fromkeys((*beside.notes, *beside.told.summary())))
-    result.details = tuple(beside.told.details())
+    result.notes.update(dict.fromkeys(beside.notes))
     result.findings.add(server.findings)
     result.figures = asdict(server.figures)
     return result

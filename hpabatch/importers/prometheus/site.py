@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hpabatch.errors import UsageError
-from hpabatch.importers.common.objects import Disagreements, PodRequests, load_hpas
+from hpabatch.importers.common.objects import PodRequests, load_hpas
 from hpabatch.importers.hpa_events.run import Events, read_hpa_events
 from hpabatch.importers.prometheus.client.queries import Queries, Query, need, read_queries
 from hpabatch.importers.prometheus.metrics.mapping import Mappings, read_mappings
@@ -28,7 +28,6 @@ class Beside:
         mappings: where custom metrics are.
         objects: of the cluster; None: no file was given.
         requests: of pods, by the objects.
-        told: where the objects say something else.
         events: recorded edits and statuses of HPAs; None: no file was given.
         notes: sentences for the reader of the history.
     """
@@ -39,7 +38,6 @@ class Beside:
     events: Events | None = None
     objects: ClusterObjects | None = None
     requests: PodRequests | None = None
-    told: Disagreements = field(default_factory=Disagreements)
     notes: tuple[str, ...] = ()
 
 
@@ -60,31 +58,17 @@ def read_beside(request: PrometheusRequest) -> Beside:
     notes = mappings.notes()
     if not request.objects:
         return Beside(queries, mappings, tuple(hpas), events, notes=tuple(notes))
-    objects, told = read_objects(request.objects), Disagreements()
+    objects = read_objects(request.objects)
+    given = {(hpa.namespace or "default", hpa.name) for hpa in hpas}
     return Beside(
         queries,
         mappings,
-        _joined(hpas, objects, told),
+        (*hpas, *(hpa for place, hpa in objects.hpas.items() if place not in given)),
         events,
         objects,
         PodRequests(objects),
-        told,
         notes=(*notes, *objects.notes()),
     )
-
-
-def _joined(hpas: Sequence[HPA], objects: ClusterObjects, told: Disagreements) -> tuple[HPA, ...]:
-    """Return the HPAs of manifests, and those of objects that no manifest has."""
-    given = {(hpa.namespace or "default", hpa.name): hpa for hpa in hpas}
-    told.add(
-        "HPAs differ between --hpas and --objects (the manifest counts)",
-        [
-            "/".join(place)
-            for place, hpa in objects.hpas.items()
-            if place in given and given[place].spec != hpa.spec
-        ],
-    )
-    return (*hpas, *(hpa for place, hpa in objects.hpas.items() if place not in given))
 
 
 @dataclass(frozen=True, slots=True)

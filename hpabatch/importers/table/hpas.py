@@ -1,9 +1,9 @@
-"""HPAs of an imported table: manifests, or one template with exceptions by workload."""
+"""HPAs of an imported table: one template with exceptions by workload, and those of objects."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,7 +12,6 @@ import polars as pl
 from hpabatch.errors import UsageError
 from hpabatch.history.checks import check_validity
 from hpabatch.history.columns import TIME
-from hpabatch.importers.common.objects import load_hpas
 from hpabatch.importers.table.objects import Beside
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.document_keys import ListOf, MapOf, Scalar, record_of
@@ -20,9 +19,7 @@ from hpabatch.inputs.documents import Mistakes, Place, show
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.defaults import default_hpa
 from hpabatch.model.objects.encode import spec_to_json
-from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.objects.validate import validate_hpa
-from hpabatch.model.suggestions import did_you_mean
 from hpabatch.model.versions import DEFAULT_K8S, profile_for
 
 Workload = tuple[str, str, str, str]
@@ -41,19 +38,18 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class HpaMap:
-    """Manifests by path, or a template; `exceptions` by workload or namespace/workload.
+    """A template; `exceptions` by workload or namespace/workload.
 
     An exception of None: that workload has no HPA.
     """
 
-    manifests: tuple[str, ...] = ()
     template: Template | None = None
     exceptions: Mapping[str, Template | None] = field(default_factory=dict)
 
     @property
     def given(self) -> bool:
         """Whether the map says anything about HPAs."""
-        return bool(self.manifests or self.template or self.exceptions)
+        return bool(self.template or self.exceptions)
 
 
 def _mapping(value: object) -> Mapping[str, object]:
@@ -105,25 +101,20 @@ class _Exception:
 
 
 HPAS: Final = record_of({
-    "manifests": ListOf(kinds.text("a path"), "a path or a list of paths"),
     "template": _SETTINGS,
     "workloads": MapOf(_Exception(), "a mapping of workloads", may_be_empty=True),
 })  # fmt: skip
 
 
 def hpa_map(place: Place, given: Mapping[str, Any], assumed: list[str]) -> HpaMap:
-    """Return what `hpas` of a map, at a place, has given; paths are relative to the map's folder.
+    """Return what `hpas` of a map, at a place, has given.
 
     Raises:
         MistakesError: all that is missing, and HPAs that the API server would refuse.
     """
-    if "manifests" in given:
-        if len(given) > 1:
-            place.at("manifests").refuse("expected manifests or a template, got both")
-        return HpaMap(manifests=tuple(str(place.folder / path) for path in given["manifests"]))
     base, workloads = given.get("template"), dict(given.get("workloads", ()))
     if base is None and not workloads:
-        place.refuse("expected manifests, template or workloads, got none of them")
+        place.refuse("expected template or workloads, got neither")
     mistakes, template = Mistakes(), None
     if base is not None:
         template = mistakes.tried(_template, place.at("template"), base)
@@ -192,26 +183,14 @@ def _spec(template: Template, kind: str, name: str, place: Place | None = None) 
 
 def hpa_rows(
     hpas: HpaMap, workloads: Mapping[Workload, int], beside: Beside | None = None
-) -> tuple[pl.DataFrame, list[str]]:
+) -> pl.DataFrame:
     """Return the `hpas` table for workloads, each with the ms from which its HPA is in force.
 
-    What the map says of a workload goes before the objects, these before the template. Warnings
-    name manifests that fit no workload of the table.
-
-    Raises:
-        UsageError, RefusedError: see `load_hpas`.
+    What the map says of a workload goes before the objects, these before the template.
     """
     rows: list[dict[str, object]] = []
     stated: set[Workload] = set()
-    astray: list[HPA] = []
-    for hpa in load_hpas(hpas.manifests) if hpas.manifests else ():
-        scaled = hpa.spec.scale_target_ref
-        target = (hpa.namespace or "default", scaled.kind, scaled.name)
-        fitting = [place for place in workloads if place[1:] == target]
-        stated.update(fitting)
-        rows += [_row(place, hpa.name, spec_to_json(hpa), workloads[place]) for place in fitting]
-        astray += [] if fitting else [hpa]
-    for place, since_ms in () if hpas.manifests else workloads.items():
+    for place, since_ms in workloads.items():
         names = (f"{place[1]}/{place[3]}", place[3])
         exception = next((name for name in names if name in hpas.exceptions), None)
         if exception is not None:
@@ -231,7 +210,7 @@ def hpa_rows(
                    "generation": pl.Int64}  # fmt: skip
     times = [name for name in ("valid_from", "created") if name in schema]
     frame = pl.DataFrame(rows, schema=schema).with_columns(pl.col(times).cast(TIME))
-    return frame.with_columns(valid_to=pl.lit(None, dtype=TIME)), _told_astray(astray, workloads)
+    return frame.with_columns(valid_to=pl.lit(None, dtype=TIME))
 
 
 def in_store(hpas: pl.DataFrame, stored: pl.DataFrame | None) -> pl.DataFrame:
@@ -270,22 +249,6 @@ def in_store(hpas: pl.DataFrame, stored: pl.DataFrame | None) -> pl.DataFrame:
 
 
 _HPA = ("cluster", "namespace", "name")
-
-
-def _told_astray(hpas: Sequence[HPA], workloads: Iterable[Workload]) -> list[str]:
-    """Return a warning of HPAs that scale no workload of the table, if there are any."""
-    if not hpas:
-        return []
-    first, places = hpas[0], list(workloads)
-    namespace, target = first.namespace or "default", first.spec.scale_target_ref
-    others = [p[2] for p in places if p[1] == namespace and p[3] == target.name]
-    hint = did_you_mean(f"{namespace}/{target.name}", [f"{p[1]}/{p[3]}" for p in places])
-    if others:
-        hint = f": the table has a {others[0]} {target.name}, and its target is a {target.kind}"
-    if len(hpas) == 1:
-        return [f"HPA {namespace}/{first.name} has no target here{hint}"]
-    told = f"{len(hpas):,} HPAs of hpas.manifests have no target here, first "
-    return [f"{told}{namespace}/{first.name}{hint}"]
 
 
 def _row(place: Workload, name: str, spec: str, since_ms: int) -> dict[str, object]:

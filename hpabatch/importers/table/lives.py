@@ -123,10 +123,6 @@ def workload_sizes(
     match table.scales.origin:
         case "replicas":
             found = sizes.sort("seq").unique([*_KEYS, "ts"], keep="last", maintain_order=True)
-        case "constant":
-            found = since.select(*_KEYS, ts="since").with_columns(
-                replicas=pl.lit(table.scales.size, dtype=pl.Int64)
-            )
         case "most_common":
             found = _most_common(_alive(lives), spans)
         case _:

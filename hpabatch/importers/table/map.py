@@ -181,11 +181,10 @@ class Lives:
 
 @dataclass(frozen=True, slots=True)
 class Scales:
-    """Where recorded sizes come from: replicas, pods, most_common or a constant (`size`)."""
+    """Where recorded sizes come from: replicas, pods or most_common."""
 
     origin: str
     at_least: int = 0
-    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +203,9 @@ class Format:
 class TableMap:
     """A decoded map file. Sources are keyed by meaning; amounts are requests and limits.
 
-    `partial`: entries may match nothing. `guessed`: subjects of provenance that --init guessed.
-    `beside`: objects of the cluster; then `texts` may lack
-    workload, kind and container, which the objects say.
+    `guessed`: subjects of provenance that --init guessed. `beside`: objects of the cluster; then
+    `texts` may lack workload, kind and container, which the objects say. `rounding` is that of
+    replicas; None: a fraction is a fault.
     """
 
     path: Path
@@ -229,9 +228,8 @@ class TableMap:
     unpivot: Unpivot | None = None
     pivot: Pivot | None = None
     format: Format = field(default_factory=Format)
-    rounding: Mapping[str, Rounding] = field(default_factory=dict)
+    rounding: Rounding | None = None
     assumed: tuple[str, ...] = ()
-    partial: bool = False
     guessed: tuple[str, ...] = ()
     beside: Beside | None = None
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from hpabatch.cluster.objects.rows import labels_text, time_or_none
 from hpabatch.cluster.objects.types import PodObject
-from hpabatch.importers.common.objects import Disagreements, PodRequests, hpa_row
+from hpabatch.importers.common.objects import PodRequests, hpa_row
 from hpabatch.inputs.cluster_objects import ClusterObjects
 from hpabatch.model.printable import counted
 from hpabatch.model.suggestions import near_path
@@ -29,16 +29,11 @@ _THERE: Final = 1 << 40
 
 
 class Beside:
-    """Objects beside a table, and where they say something else.
-
-    Attributes:
-        told: disagreements since they were last taken.
-    """
+    """Objects beside a table."""
 
     def __init__(self, objects: ClusterObjects) -> None:
         self.objects = objects
         self.requests = PodRequests(objects)
-        self.told = Disagreements()
 
     def container_of(self, namespace: str, workload: tuple[str, str], pod: str = "") -> str:
         """Return the container that a value of a pod as a whole belongs to."""
@@ -87,16 +82,7 @@ class Beside:
         joined = lives.join(self._pods, on=["namespace", "pod"], how="left", maintain_order="left")
         within = (pl.col("p_created") <= pl.col("begin")).fill_null(value=False)
         same = (pl.col("given") == "") | (pl.col("given") == pl.col("p_uid"))
-        others = joined.filter(within & ~same).select("namespace", "pod", "given", "p_uid")
-        self.told.add(
-            "pods have another uid in the objects (the table's counts)",
-            [
-                f"{space}/{pod} ({one} in the table, {two} in the objects)"
-                for space, pod, one, two in others.rows()
-            ],
-        )
         mine = within & same
-        self._compare_owners(joined.filter(mine))
         ready = pl.col("p_ready")
         believed = (ready - pl.col("p_created") <= SLOW_START_MS) | (ready <= pl.col("begin"))
         created = pl.when(mine).then("p_created").otherwise("created")
@@ -110,16 +96,6 @@ class Beside:
         following = pl.col("created").shift(-1).over("cluster", "namespace", "target", "pod")
         found = found.with_columns(gone=pl.min_horizontal("gone", following))
         return found.select(lives.columns)
-
-    def _compare_owners(self, lives: pl.DataFrame) -> None:
-        """Note pods that the table counts to another workload than the objects do."""
-        examples = []
-        for namespace, pod, target in lives.select("namespace", "pod", "target").rows():
-            place = self.objects.workload_of(namespace, pod)
-            if place is not None and place[1] != target:
-                told = f"{target} in the table, {place[1]} in the objects"
-                examples.append(f"{namespace}/{pod} ({told})")
-        self.told.add("pods have another workload in the objects (the table's counts)", examples)
 
     @cached_property
     def _pods(self) -> pl.DataFrame:
@@ -172,21 +148,6 @@ class Beside:
             return None
         return workload.scale.selector
 
-    def compare_sizes(self, sizes: pl.DataFrame) -> None:
-        """Note workloads whose last size in the table is not that of now."""
-        place = ["namespace", "kind", "target"]
-        last = sizes.sort("ts").unique(["cluster", *place], keep="last", maintain_order=True)
-        examples = []
-        for namespace, kind, target, size in last.select(*place, "replicas").rows():
-            workload = self.objects.workloads.get((namespace, kind, target))
-            scale = None if workload is None else workload.scale
-            if workload is None or scale is None or scale.error or not workload.is_sized:
-                continue
-            if scale.replicas != size:
-                told = f"{size} at the table's end, {scale.replicas} in the objects"
-                examples.append(f"{namespace}/{target} ({told})")
-        self.told.add("workloads have another size by now (the table's counts)", examples)
-
     def hpa_rows(
         self,
         workloads: Mapping[tuple[str, str, str, str], int],
@@ -200,17 +161,14 @@ class Beside:
                 there, in ms.
             stated: those whose HPA the map states, or that it says have none.
         """
-        specs = {(row["namespace"], row["name"]): row["spec"] for row in rows}
-        found, differing = [], []
+        named = {(row["namespace"], row["name"]) for row in rows}
+        found = []
         for place, since_ms in workloads.items():
             for hpa in self.objects.by_target.get(place[1:], ()):
                 row = hpa_row(hpa, place[0], since_ms)
                 name = (hpa.namespace, hpa.name)
-                if place not in stated and name not in specs:
+                if place not in stated and name not in named:
                     found.append(row)
-                elif specs.get(name) != row["spec"]:
-                    differing.append("/".join(name))
-        self.told.add("HPAs differ between the map and the objects (the map counts)", differing)
         return found
 
     def notes(

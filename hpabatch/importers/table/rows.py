@@ -288,7 +288,7 @@ class _Piece:
     def _add_replicas(self, source: Source) -> None:
         number, bad = self._number(source, "columns.replicas")
         number = number.clip(-1, MAX_REPLICAS + 1)  # (whole numbers that 64 bits have)
-        rounding = self.table.rounding.get("replicas")
+        rounding = self.table.rounding
         if rounding is not None:
             number = pl.select(whole(pl.lit(number), rounding).cast(pl.Float64)).to_series()
         self._add(number.cast(pl.Int64, strict=False), "replicas", bad, "replicas is not a number")

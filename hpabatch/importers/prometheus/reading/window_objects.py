@@ -275,9 +275,8 @@ def read_pods(
         for name, labels in REQUESTED.items()
     }
     requests = request_rows(said, pods, reader.span, reader.findings, initial=initial)
-    if beside.requests is not None:
-        exported = reader.has("requests")
-        requests = beside_objects(requests, pods, beside.requests, beside.told, exported=exported)
+    if beside.requests is not None and not reader.has("requests"):
+        requests = beside_objects(requests, pods, beside.requests)
     note_lacking(requests, reader.findings)
     if not initial:
         requests = continued_requests(requests, stored("pod_requests"), there)
