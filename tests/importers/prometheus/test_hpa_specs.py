@@ -371,13 +371,6 @@ def test_one_made_after_the_events_is_another(tmp_path: Path) -> None:
     assert found.rows["uid"].to_list()[1].startswith("hpa-east-")
 
 
-def test_instants_of_writes_place_edits(tmp_path: Path) -> None:
-    events = read(tmp_path, lines([at(607, "patch"), at(615, "patch"), at(2000, "patch")]))
-    history = [(-900, hpa()), (601, hpa(spec(high=11))), (1201, hpa(spec(high=12)))]
-    found = found_specs(history, events=events)
-    assert [row[0] for row in rows(found)] == [0, 615, 1230]
-
-
 # -- in a store, day after day
 
 
