@@ -71,8 +71,8 @@ def sweep(
     Examples:
       hpabatch sweep history/ --grid target=50:85:5 --grid scaleDown.window=60,300,900 --out sweep/
       hpabatch sweep history/ --grid policies=gentle,fast --group label:tier=web --out sweep/
-      hpabatch sweep history/ --grid target=40:90 --grid min=1:10 --grid max=x1:x3 --sample 500 \\
-          --prices prices.yaml --out sweep/
+      hpabatch sweep history/ --grid target=40:90:5 --grid max=x1:x3:0.5 --prices prices.yaml \\
+          --out sweep/
     """
     from hpabatch.api.sweeps import Sweep
     from hpabatch.engine.fidelity.lens import seen_through

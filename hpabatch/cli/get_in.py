@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -29,17 +29,13 @@ imports = typer.Typer(
 app.add_typer(imports)
 
 
-def _print(name: str) -> Callable[[bool], None]:
-    """Return a callback that prints a file of the package, whatever else is given, and ends."""
+def _print_queries(wanted: bool) -> None:
+    """Print the file of queries, whatever else is given, and end."""
+    if wanted:
+        from hpabatch.importers.prometheus.client.queries import BUILT_IN
 
-    def show(wanted: bool) -> None:
-        if wanted:
-            from hpabatch.importers.prometheus.client import queries
-
-            send({"queries": queries.BUILT_IN, "rules": queries.RULES}[name].read_bytes())
-            raise typer.Exit(EXIT_OK)
-
-    return show
+        send(BUILT_IN.read_bytes())
+        raise typer.Exit(EXIT_OK)
 
 
 @command(imports, shows=True)
@@ -49,18 +45,9 @@ def prometheus(
         bool,
         typer.Option(
             "--print-queries",
-            callback=_print("queries"),
+            callback=_print_queries,
             is_eager=True,
             help="Print the usual names of series and labels, to be changed for --queries.",
-        ),
-    ] = False,
-    print_rules: Annotated[
-        bool,
-        typer.Option(
-            "--print-rules",
-            callback=_print("rules"),
-            is_eager=True,
-            help="Print recording rules that make later imports cheap.",
         ),
     ] = False,
 ) -> Answer:

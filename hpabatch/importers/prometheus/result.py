@@ -64,7 +64,6 @@ _SENTENCES: Mapping[str, str] = {
     "no request": "containers have no request for cpu",
     "conflict": "gauges had two values at once; the first source counts",
     "edit": "edits of HPAs changed nothing that is exported",
-    "label": "series or labels of pods",
     "annotation": "annotations of the server",
     "histogram": "native histograms are left out",
 }

@@ -105,9 +105,7 @@ def look_at(
         matcher = f'{{__name__=~"{pattern}"}}'
         names += server.label_values("__name__", [matcher], start_ms, end_ms)
     present = queries.present(names)
-    need(present, queries, "hpa_info", "pod_info", "pod_owner")
-    if "cpu" not in present and "cpu_rate" not in present:
-        need(present, queries, "cpu")
+    need(present, queries, "hpa_info", "pod_info", "pod_owner", "cpu")
     info = present["hpa_info"]
     clusters = _clusters(server, request, info, start_ms, end_ms)
     whose = present["pod_owner"] if request.all_workloads else info

@@ -16,7 +16,9 @@ from tests.importers.prometheus.mapping_help import (
 )
 
 PAGE = Path(__file__).parents[3] / "docs/prometheus.md"
-EXAMPLES = dict(re.findall(r"```yaml (?!queries)(\S+)\n(.*?)```", PAGE.read_text(), re.DOTALL))
+EXAMPLES = dict(
+    re.findall(r"```yaml (?!queries|recording)(\S+)\n(.*?)```", PAGE.read_text(), re.DOTALL)
+)
 KEDA_SELECTOR = {"matchLabels": {"scaledobject.keda.sh/name": "worker"}}
 HPA = hpa_of(
     pods_metric("http_requests_per_second"),

@@ -86,10 +86,10 @@ def test_mistakes_are_told_with_their_place(tmp_path: Path, text: str, told: str
 
 def test_the_series_that_are_there_stay_in_their_order() -> None:
     queries = read_queries()
-    rates = queries.queries["cpu_rate"].series
-    found = queries.present([rates[2], rates[1], "kube_pod_info"])
-    assert found["cpu_rate"].series == (rates[1], rates[2])
-    assert set(found) == {"cpu_rate", "pod_info"}
+    beats = queries.queries["heartbeat"].series
+    found = queries.present([beats[1], beats[0], "kube_pod_info"])
+    assert found["heartbeat"].series == beats
+    assert set(found) == {"heartbeat", "pod_info"}
 
 
 def test_what_is_indispensable_is_named() -> None:

@@ -161,16 +161,6 @@ def test_containers_looked_at_one_by_one_become_samples_of_the_pod() -> None:
     assert findings.counts["together", "pods whose containers are looked at one by one"] == 1
 
 
-def test_rates_are_rounded_to_microcores_before_they_are_rounded_up() -> None:
-    cores = cpu_of((30, 0.25000000000000006), (60, 0.07), (90, 0.0700011), (120, math.nan))
-    memory = made([cpu_of((30, 10.5), (60, 11.0))])
-    findings = Findings()
-    found = usage_rows(made([cores]), memory, SPAN, findings, rate_ms=300_000)
-    assert found.schema == USAGE
-    assert seconds(found.rows()) == [*((30, 300, 250, 11), (60, 300, 70, 11), (90, 300, 71, None))]
-    assert sum(findings.counts.values()) == 1
-
-
 # Random containers: one to three of a pod, scraped by one or two jobs, restarted, silent for a
 # while, reset, with values that are none.
 

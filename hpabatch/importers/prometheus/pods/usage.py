@@ -170,7 +170,6 @@ def usage_rows(
     findings: Findings,
     *,
     ranks: Mapping[str, int] | None = None,
-    rate_ms: int | None = None,
 ) -> pl.DataFrame:
     """Return what containers used, from raw samples.
 
@@ -195,28 +194,18 @@ def usage_rows(
             "duplicate" (see `one_source`), "per cpu", "together".
         ranks: which sources are preferred, by default those with the most samples here
             (`source_ranks`).
-        rate_ms: `cpu` is no counter, but cores, as `rate()` over so long made them: it looks back,
-            smooths, and extrapolates. They are rounded to microcores, where millicores that were
-            whole are whole again, and then up to millicores. Memory then needs the same times to
-            share a row.
 
     Returns:
         USAGE, sorted by namespace, pod, container and ts, which are unique.
     """
-    most = _CPU_SECONDS_MAX if rate_ms is None else CPU_MILLI_MAX / 1000
-    cpu = _usable(_containers(cpu, findings), span, findings, most)
-    cpu = _added_up(cpu, findings) if rate_ms is None else cpu
+    cpu = _usable(_containers(cpu, findings), span, findings, _CPU_SECONDS_MAX)
+    cpu = _added_up(cpu, findings)
     memory = _usable(_containers(memory, findings), span, findings, float(MEMORY_BYTES_MAX))
     kept = _kept(cpu, memory, span, findings, ranks)
-    if rate_ms is None:
-        used = _increases(cpu, span)
-        if kept[0].height < cpu.count:
-            used = kept[0].join(used, on=["series", "ts"], how="left", maintain_order="left")
-        _note_intervals(used, span, findings)
-    else:
-        micro = (pl.col("value") * 1e6).round(0).cast(pl.Int64)
-        window = pl.lit(rate_ms, dtype=pl.Int64)
-        used = kept[0].with_columns(window_ms=window, cpu_milli=-(-micro // 1000))
+    used = _increases(cpu, span)
+    if kept[0].height < cpu.count:
+        used = kept[0].join(used, on=["series", "ts"], how="left", maintain_order="left")
+    _note_intervals(used, span, findings)
     used = used.select("series", "ts", "window_ms", "cpu_milli")
     return _rows((cpu, used), (memory, _bytes(kept[1])), span, findings)
 

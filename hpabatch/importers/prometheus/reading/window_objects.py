@@ -242,7 +242,6 @@ def read_pods(
         info,
         only(owners, things),
         chain,
-        reader.facts_of("pod_labels", "last", things),
         reader.facts_of("pod_created", "max", things),
         reader.facts_of("pod_started", "max", things),
         reader.gauge("pod_deleted", ("uid",), things),

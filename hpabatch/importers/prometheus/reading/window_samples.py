@@ -1,4 +1,4 @@
-"""Usage and metrics of a window: raw counters, else rates; values of queries at every step."""
+"""Usage and metrics of a window: raw counters; values of queries at every step."""
 
 from __future__ import annotations
 
@@ -27,15 +27,10 @@ from hpabatch.importers.prometheus.result import Source
 _CONTAINERS_EACH = 2
 """The number of containers of a pod that requests are sized for."""
 
-_RATE_WINDOW_MS = {"sum_irate": 0, "sum_rate": 300_000, "sum_rate5m": 300_000}
-"""Windows of well-known recording rules; irate takes the last two samples."""
-
-_USUAL_RATE_MS = 300_000
 _CPU, _MEMORY = "pod_metrics.cpu_milli", "pod_metrics.memory_bytes"
 
 COUNTER = "counter"
-RATE = "rate"
-"""Methods of the table `provenance`."""
+"""Method of the table `provenance`."""
 
 
 def read_usage(reader: Reader, pods: Things) -> tuple[pl.DataFrame, list[Source]]:
@@ -47,16 +42,10 @@ def read_usage(reader: Reader, pods: Things) -> tuple[pl.DataFrame, list[Source]
     """
     memory, _ = _first(reader, "memory", pods)
     cpu, name = _first(reader, "cpu", pods)
-    gauge = [Source(_MEMORY, "gauge")] if memory.count else []
-    if cpu.count:
-        rows = usage_rows(cpu, memory, reader.span, reader.findings)
-        told = f"differences of the recorded series {name}" if ":" in name else None
-        return rows, [Source(_CPU, COUNTER, told), *gauge]
-    rates, name = _first(reader, "cpu_rate", pods)
-    window_ms = _RATE_WINDOW_MS.get(name.rpartition(":")[2], _USUAL_RATE_MS)
-    rows = usage_rows(rates, memory, reader.span, reader.findings, rate_ms=window_ms)
-    told = f"{name}: smoothed and late, as there is no counter; what a fit says of lags holds it"
-    return rows, [*([Source(_CPU, RATE, told)] if rates.count else []), *gauge]
+    rows = usage_rows(cpu, memory, reader.span, reader.findings)
+    told = f"differences of the recorded series {name}" if ":" in name else None
+    found = [Source(_CPU, COUNTER, told)] if cpu.count else []
+    return rows, [*found, *([Source(_MEMORY, "gauge")] if memory.count else [])]
 
 
 def _first(reader: Reader, name: str, pods: Things) -> tuple[Samples, str]:
