@@ -17,7 +17,6 @@ from hpabatch.cluster.objects.types import PodObject
 from hpabatch.importers.common.objects import PodRequests, hpa_row
 from hpabatch.inputs.cluster_objects import ClusterObjects
 from hpabatch.model.printable import counted
-from hpabatch.model.suggestions import near_path
 
 DEFAULT_CONTAINER: Final = "app"
 DEFAULT_KIND: Final = "Deployment"
@@ -190,17 +189,12 @@ class Beside:
             for hpa in hpas_of
             if target not in there
         ]
-        found = self.objects.notes() + self._other_namespace(there)
+        found = self.objects.notes()
         if other:
-            target = pl.col("spec").str.json_path_match("$.scaleTargetRef.name")
-            scaled = set(hpas.select(pl.concat_str("namespace", target, separator="/")).to_series())
-            bare = sorted({f"{namespace}/{name}" for namespace, _, name in there} - scaled)
-            names = sorted("/".join(name) for name in other)
-            hints = ((name, near_path(name, bare)) for name in names)
-            near = (f"{name}{hint} It has rows and no HPA" for name, hint in hints if hint)
+            first = "/".join(min(other))
             found.append(
                 f"--objects: {len(other):,} of {counted(len(self.objects.hpas), 'HPA')} not used: "
-                f"the table has no rows of their targets (first {next(near, names[0])})"
+                f"the table has no rows of their targets (first {first})"
             )
         ends = hpas.join(spans, on="cluster").filter(
             pl.col("valid_from").dt.timestamp("ms") > pl.col("last")
@@ -213,19 +207,3 @@ class Beside:
                 "under hpas in the map to decide as if they had been there"
             )
         return found
-
-    def _other_namespace(self, there: Collection[tuple[str, str, str]]) -> list[str]:
-        """Return a sentence if workloads are known only in another namespace than the table's."""
-        known = {*self.objects.workloads, *self.objects.by_target}
-        elsewhere = {(kind, name): namespace for namespace, kind, name in sorted(known)}
-        lost = [key for key in sorted(there) if key not in known and key[1:] in elsewhere]
-        if not lost:
-            return []
-        namespace, kind, name = lost[0]
-        more = f" (and {counted(len(lost) - 1, 'more workload')})" if len(lost) > 1 else ""
-        theirs = elsewhere[kind, name]
-        return [
-            f"--objects: {namespace}/{name} of the table{more} is not among the objects, but "
-            f"{theirs}/{name} is: if it is the same, state columns.namespace: {{value: {theirs}}} "
-            "in the map"
-        ]

@@ -74,14 +74,12 @@ _CONFLICT = "rows of one time and pod (or namespace) say different values of a m
 class ImportResult:
     """Result of an import: rows read, excluded, dropped by reason, and written by table.
 
-    `understood` is the map in words; `first` has some rows of each table after a dry run; `resumed`
-    is the number of groups that an earlier, interrupted run had written. `places` has the first
-    dropped row of most reasons.
+    `first` has some rows of each table after a dry run; `resumed` is the number of groups that an
+    earlier, interrupted run had written. `places` has the first dropped row of most reasons.
     """
 
     files: tuple[str, ...]
     assumed: tuple[str, ...]
-    understood: tuple[tuple[str, str], ...]
     warnings: tuple[str, ...]
     rows_read: int = 0
     rows_excluded: int = 0
@@ -223,10 +221,9 @@ class _Job:
         )
 
     def _result(self, warnings: tuple[str, ...], **figures: Any) -> ImportResult:
-        """Return a result with what the map and the files say of themselves."""
+        """Return a result with the files, and what the map assumes."""
         files = tuple(dict.fromkeys(str(part.path) for part in self.found.parts))
-        understood = tuple(self.table.describe())
-        return ImportResult(files, self.table.assumed, understood, warnings, **figures)
+        return ImportResult(files, self.table.assumed, warnings, **figures)
 
     def _read(self, group_rows: int) -> Spill:
         """Return the clean rows."""

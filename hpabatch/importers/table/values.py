@@ -32,7 +32,6 @@ from hpabatch.inputs.document_keys import (
     record_of,
 )
 from hpabatch.inputs.documents import Mistakes, Place, read_document, show
-from hpabatch.model.printable import counted
 from hpabatch.model.suggestions import did_you_mean
 from hpabatch.model.times import parse_date_ms
 
@@ -293,16 +292,6 @@ class Amount:
     share: float | None = None
     source: Source | None = None
     listed: Mapping[str, int] = field(default_factory=dict)
-
-    def describe(self, unit: str) -> str:
-        """Return a description for people."""
-        if self.share is not None:
-            return f"{self.share:g} of the limit"
-        if self.source is not None:
-            return self.source.describe()
-        listed = f"listed for {counted(len(self.listed), 'workload')}" if self.listed else ""
-        constant = "" if self.constant is None else f"{self.constant / 1000:,.15g} {unit}"
-        return ", else ".join(text for text in (listed, constant) if text)
 
     def named(self, namespace: str, workload: str, container: str) -> int | None:
         """Return the listed amount, None where there is none."""

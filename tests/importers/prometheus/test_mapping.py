@@ -217,7 +217,7 @@ def test_scalables(tmp_path: Path) -> None:
         (mapping(entry("pods", query=PODS_QUERY, label="a-b")),
          "metrics[0].label: expected the name of a label, got 'a-b'"),
         (mapping(entry(query="x{$pod}")),
-         "metrics[0].query: expected one of $namespace, $selector, got $pod"),
+         "metrics[0].query: expected one of $namespace, $selector, $cluster, got $pod"),
         (mapping(entry(query="x{$selektor}")),
          "; did you mean selector? (a group of label_replace is written ${se"),
         (mapping(entry(query="x{a='{{ .Values.a }}'}")), "unrendered Helm template"),
@@ -310,8 +310,13 @@ def test_notes_of_many_scaled_objects_are_few(tmp_path: Path) -> None:
 
 
 def test_one_cluster_of_several(tmp_path: Path) -> None:
-    query = one_query(read(tmp_path, mapping(entry("pods", query=PODS_QUERY))), pods_metric("m"))
-    assert query.text(["w"], 'cluster="a"') == 'x{cluster="a",namespace="shop",pod=~"w"}'
+    told = mapping(entry("pods", query='x{$cluster, namespace="$namespace",pod=~"$pods"}'))
+    query = one_query(read(tmp_path, told), pods_metric("m"))
+    assert query.text(["w"], 'c="a"') == 'x{c="a",namespace="shop",pod=~"w"}'
+    assert query.text(["w"]) == 'x{namespace="shop",pod=~"w"}'
+    plan = read(tmp_path, mapping(entry())).plan([hpa_of(external_metric("m"))], several=True)
+    assert not plan.queries
+    assert "say it in a mapping file with $cluster" in str(plan.unmapped[0])
 
 
 JSON = st.recursive(

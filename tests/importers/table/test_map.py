@@ -289,7 +289,6 @@ def test_amounts_by_workload_prefer_the_most_exact_key(tmp_path: Path) -> None:
     assert limit.named("other", "cart", "app") == 300
     assert limit.named("other", "x", "app") is None
     assert limit.constant == 10
-    assert dict(table.describe())["cpu limit"] == "listed for 3 workloads, else 0.01 cores"
 
 
 def test_types_are_checked_at_the_first_rows(tmp_path: Path) -> None:

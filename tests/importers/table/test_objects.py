@@ -215,24 +215,6 @@ def test_an_hpa_begins_with_its_creation(tmp_path: Path) -> None:
     assert any("1 of 2 HPAs not used" in text for text in result.warnings)
 
 
-def test_a_workload_that_is_known_in_another_namespace_is_told(tmp_path: Path) -> None:
-    usage = rows("web-1").replace("pod", "app,pod", 1).replace("web-1", "web,web-1")
-    columns = {"columns": {"namespace": {"value": "default"}, "workload": "app"}}
-    result, _ = imported(tmp_path, columns, usage, cluster())
-    told = "default/web of the table is not among the objects, but shop/web is"
-    assert any(told in text and "{value: shop}" in text for text in result.warnings)
-
-
-def test_an_hpa_of_a_misspelt_namespace_is_told_with_the_workload_it_is_meant_for(
-    tmp_path: Path,
-) -> None:
-    objects = cluster()
-    objects[-1]["metadata"]["namespace"] = "shpo"
-    result, _ = imported(tmp_path, {}, rows(POD), objects)
-    told = "(first shpo/web-cpu; did you mean shop/web? It has rows and no HPA)"
-    assert any(told in text for text in result.warnings)
-
-
 def test_what_the_objects_say_beside_the_spec_is_kept(tmp_path: Path) -> None:
     spec = spec_of()
     spread = {"topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "maxSkew": 1}

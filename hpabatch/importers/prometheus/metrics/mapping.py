@@ -24,7 +24,7 @@ from hpabatch.importers.prometheus.metrics.mapping_file import (
     MappingFile,
     read_mapping_file,
 )
-from hpabatch.importers.prometheus.metrics.queries import MetricQuery, ValueRule
+from hpabatch.importers.prometheus.metrics.queries import CLUSTER_HOLE, MetricQuery, ValueRule
 from hpabatch.inputs import keda
 from hpabatch.inputs.documents import Mistakes, Place, duplicate_keys, place_of, read_text
 from hpabatch.inputs.keda import ScaledObject, owner_of, read_scaled_object
@@ -42,6 +42,10 @@ from hpabatch.model.selectors import selector_from_object
 _NO_MAPPING: Final = (
     "its values in Prometheus are not known: give its ScaledObject, or a mapping file "
     "(docs/prometheus.md)"
+)
+_NO_CLUSTER: Final = (
+    "the server has several clusters, and its query names none: say it in a mapping file with "
+    "$cluster among the matchers"
 )
 
 
@@ -93,10 +97,12 @@ class Mappings:
             )
         return found
 
-    def plan(self, hpas: Iterable[HPA]) -> MetricPlan:
+    def plan(self, hpas: Iterable[HPA], *, several: bool = False) -> MetricPlan:
         """Return the queries for the metrics of HPAs other than resources.
 
-        The HPAs are in any order; several states of one may be among them.
+        Args:
+            hpas: in any order; several states of one HPA may be among them.
+            several: whether the server has several clusters, which a query must tell apart.
         """
         queries: dict[MetricQuery, MetricQuery] = {}
         unmapped: dict[Unmapped, None] = {}
@@ -105,6 +111,8 @@ class Mappings:
             if query is None:
                 try:
                     query = self._query(one)
+                    if several and CLUSTER_HOLE not in query.promql:
+                        raise ValueError(_NO_CLUSTER)
                 except ValueError as error:
                     unmapped[Unmapped(hpa, one.query.name(), str(error))] = None
                     continue

@@ -40,9 +40,9 @@ _GLOBS: Final = ListOf(kinds.text("a name"), "a name or a list of names")
 
 Kind = Literal["pods", "object", "external"]
 _PLACEHOLDERS: Final = {
-    "pods": ("namespace", "pods", "selector"),
-    "object": ("namespace", "object", "selector"),
-    "external": ("namespace", "selector"),
+    "pods": ("namespace", "pods", "selector", "cluster"),
+    "object": ("namespace", "object", "selector", "cluster"),
+    "external": ("namespace", "selector", "cluster"),
 }
 _HOLE = re.compile(r"\$([a-zA-Z_]\w*)", re.ASCII)
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")

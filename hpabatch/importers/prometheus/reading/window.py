@@ -247,7 +247,8 @@ class WindowImport:
             tell(0.2 + 0.7 * min(1.0, (at + size) / len(names)))
 
     def _metric_part(self, hpas: WindowHpas, pods: pl.DataFrame, result: ImportResult) -> None:
-        plan, step_ms = self.beside.mappings.plan(hpas.found.hpas), self.request.step_ms
+        several, step_ms = bool(self.request.cluster_label), self.request.step_ms
+        plan = self.beside.mappings.plan(hpas.found.hpas, several=several)
         for lost in plan.unmapped:
             why = f"no values of {lost.metric}: {lost.reason}"
             result.lacking.setdefault(why, set()).add(lost.hpa)
