@@ -124,10 +124,10 @@ def load_hpas(paths: Sequence[str]) -> list[HPA]:
     for item in check_manifests(load_manifests(paths).entries, profile_for(DEFAULT_K8S)):
         if item.result != VALID or item.hpa is None:
             kind = UsageError if item.result == UNREADABLE else RefusedError
-            raise kind(f"hpas.manifests: {item.entry.place}: {item.complaints[0]}")
+            raise kind(f"--hpas: {item.entry.place}: {item.complaints[0]}")
         found.append(item.hpa)
     if not found:
-        raise UsageError(f"hpas.manifests: {' '.join(paths)} holds no HPA")
+        raise UsageError(f"--hpas: {' '.join(paths)} holds no HPA")
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hpabatch.errors import UsageError
@@ -24,7 +24,7 @@ class Beside:
     """Content of the files beside a server.
 
     Attributes:
-        queries: names of series, with the scale targets that mapping files add.
+        queries: names of series, and of scale targets.
         mappings: where custom metrics are.
         objects: of the cluster; None: no file was given.
         requests: of pods, by the objects.
@@ -50,9 +50,6 @@ def read_beside(request: PrometheusRequest) -> Beside:
     """
     queries = read_queries(request.queries)
     mappings = read_mappings(request.mapping)
-    if mappings.scalables:
-        added = {one.kind: one for one in mappings.scalables}
-        queries = replace(queries, scalables={**queries.scalables, **added})
     hpas = load_hpas(request.hpas) if request.hpas else []
     events = read_hpa_events(request.hpa_events) if request.hpa_events else None
     notes = mappings.notes()

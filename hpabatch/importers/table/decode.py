@@ -12,7 +12,6 @@ from hpabatch.history.provenance import REQUESTS
 from hpabatch.importers.common.rows import (
     CPU_COUNTER,
     CPU_MILLI,
-    DURATION_MS,
     MEMORY_BYTES,
     METRIC_MILLI,
     QUANTITY,
@@ -137,7 +136,6 @@ def _columns(level: Level, beside: bool, start_ms: int | None) -> _Columns:
         "cpu": Sources(units={**CPU_MILLI, **counter, QUANTITY: 1e3}, of=of),
         "memory": Sources(units={**MEMORY_BYTES, QUANTITY: 1.0}, of=of),
         "metrics": MapOf(metric, "a mapping of metrics", may_be_empty=True),
-        "window": Sources(units=DURATION_MS, needs_unit=True),
     }
     workload = () if pods and beside else ("workload",)
     return _Columns(record_of(found, "time", *workload, "pod" if pods else "replicas"))
@@ -173,9 +171,7 @@ class _Decoder:
         if size is not None and not (isinstance(size, int) and 0 <= size <= MAX_REPLICAS):
             wanted = f"expected a whole number of pods, got {show(size)}"
             self._wrong("columns.replicas", wanted)
-        if "window" in columns and "window" in given:
-            self._wrong("window", "expected one window, got columns.window too", "keep one")
-        if "window" not in columns and "window" not in given:
+        if "window" not in given:
             self.assumed.append("samples have no window, which counts as 0s (no `window`)")
         limits, requests = dict(given.get("limits", {})), dict(given.get("requests", {}))
         self._complete(limits, requests)
@@ -202,7 +198,6 @@ class _Decoder:
             metrics=metrics,
             replicas=replicas,
             ready=columns.get("ready"),
-            window=columns.get("window"),
             window_ms=given.get("window"),
             requests=requests,
             limits=limits,

@@ -207,7 +207,6 @@ class TableMap:
     metrics: Mapping[str, Source]
     replicas: Source | None
     ready: Source | None
-    window: Source | None
     window_ms: int | None
     requests: Mapping[str, Amount]
     limits: Mapping[str, Amount]
@@ -243,7 +242,7 @@ class TableMap:
         """Return the columns of what a row says: of a long table, also its metrics."""
         amounts = (*self.requests.values(), *self.limits.values())
         names = _columns([
-            self.cpu, self.memory, *self.metrics.values(), self.replicas, self.ready, self.window,
+            self.cpu, self.memory, *self.metrics.values(), self.replicas, self.ready,
             *(amount.source for amount in amounts),
         ])  # fmt: skip
         return [name for name in dict.fromkeys(names) if name != TIME_COLUMN]

@@ -170,7 +170,7 @@ def without_duplicates(rows: pl.DataFrame, table: TableMap) -> tuple[pl.DataFram
     if table.pivot is None:
         found = _where(rows, last)
         return found, rows.height - found.height
-    said = [name for name in (*amounts(table), "replicas", "ready", "window") if name in rows]
+    said = [name for name in (*amounts(table), "replicas", "ready") if name in rows]
     found = rows.with_columns(pl.col(said).forward_fill().over(KEY, "ts")).filter(last)
     values = [frame.select(pl.col(usage_names(table)).count()).row(0) for frame in (rows, found)]
     return found, sum(values[0]) - sum(values[1])
@@ -285,8 +285,6 @@ def recorded_sizes(rows: pl.DataFrame) -> pl.DataFrame:
 def sample_tables(rows: pl.DataFrame, table: TableMap) -> Iterator[tuple[str, pl.DataFrame]]:
     """Yield pod_metrics and pod_custom_metrics of rows that have their uid."""
     window = pl.lit(table.window_ms, dtype=pl.Int64)
-    if table.window is not None:
-        window = pl.col("window").fill_null(window)
     empty = pl.lit(None, dtype=pl.Float64)
     cpu = pl.col("cpu") if table.cpu is not None else empty
     memory = pl.col("memory") if table.memory is not None else empty

@@ -231,7 +231,6 @@ class TimeSource:
     unit: str = ""
     zone: str | None = None
     format: str | None = None
-    ambiguous: str = "drop"
     start_ms: int | None = None
 
 
@@ -259,7 +258,6 @@ class Times:
                 Key("unit", kinds.word(*units), field="unit"),
                 Key("zone", Scalar("a time zone", _zone), field="zone"),
                 Key("format", kinds.text(), field="format"),
-                Key("ambiguous", kinds.word("earliest", "latest", "drop"), field="ambiguous"),
             ),
             short="column",
             nulls=True,

@@ -207,14 +207,6 @@ def test_an_exporter_that_was_away_ends_nothing() -> None:
     assert (nothing.shown, nothing.read_ms) == (set(), None)
 
 
-def test_edits_of_what_is_not_exported_are_noticed() -> None:
-    findings = Findings()
-    history = [(-900, hpa(generation=4)), (601, hpa(generation=5))]
-    found = found_specs(history, findings=findings)
-    assert len(rows(found)) == 1
-    assert findings.counts == {("edit", "of shop/web, of something that is not exported"): 1}
-
-
 # -- documents beside
 
 

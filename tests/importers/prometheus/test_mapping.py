@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hpabatch.errors import UsageError
-from hpabatch.importers.prometheus.client.queries import Scalable
 from hpabatch.importers.prometheus.metrics.mapping import Mappings, read_mappings
 from hpabatch.importers.prometheus.metrics.mapping_file import selector_matchers
 from hpabatch.importers.prometheus.metrics.queries import MetricQuery, ValueRule
@@ -121,7 +120,7 @@ def test_mapping_files_go_before_scaled_objects(tmp_path: Path) -> None:
     found = [one_query(mappings, one) for one in (metric, pods_metric("mine"))]
     assert [query.rule for query in found] == [ValueRule.keda, ValueRule.plain]
     assert found[0].place.endswith("ScaledObject shop/web: spec.triggers[0]")
-    assert mappings.notes() == ["KEDA asked http://p: --url must be a server with these series"]
+    assert mappings.notes() == []
     own = entry("external", "s0-prometheus", "a", selector="scaledobject.keda.sh/name=web")
     assert one_query(read(tmp_path, SCALED, mapping(own)), metric).promql == "a"
 
@@ -195,17 +194,6 @@ def test_selectors_that_no_query_can_say(selector: str, reason: str) -> None:
         selector_matchers(selector)
 
 
-def test_scalables(tmp_path: Path) -> None:
-    found = read(tmp_path, {"scalables": {
-        "Rollout": {"label": "rollout", "spec": "a_spec", "status": "a_status"},
-        "Fleet": {"label": "fleet", "spec": "b:spec"},
-    }})  # fmt: skip
-    assert found.scalables == (
-        Scalable("Rollout", "rollout", "a_spec", "a_status"),
-        Scalable("Fleet", "fleet", "b:spec", "b:spec"),
-    )
-
-
 @pytest.mark.parametrize(
     ("value", "mistake"),
     [
@@ -225,10 +213,8 @@ def test_scalables(tmp_path: Path) -> None:
          "metrics[0].selector: expected a label selector such as queue=orders, got 'a in':"),
         (mapping(entry(namespace=[1])),
          "metrics[0].namespace[0]: expected a name, got 1"),
-        (mapping(scalables={"A": {"label": "a"}}),
-         "scalables.A.spec: expected the name of a series, got nothing"),
         ("kind: Deployment\n---\nkind: Service\n---\nfoo: 1",
-         "expected ScaledObjects of KEDA, or a mapping file with `metrics` or `scalables`"),
+         "expected ScaledObjects of KEDA, or a mapping file with `metrics`"),
         ("rules: []\n---\nkind: ConfigMap\ndata: {a: 'rules: []'}",
          "(for rules of prometheus-adapter write one: docs/prometheus.md), got ConfigMap, a mapp"),
         ("", "got no document"),
@@ -257,9 +243,6 @@ def test_all_mistakes_of_all_files_in_one_message(tmp_path: Path) -> None:
 def test_what_can_be_there_once(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"expected it once, got .*ScaledObject shop/web and"):
         read(tmp_path, f"{SCALED}\n---\n{SCALED}")
-    kinds = {"scalables": {"Rollout": {"label": "a", "spec": "b"}}}
-    with pytest.raises(UsageError, match=r"expected scalables\.Rollout once, got it in two files"):
-        read(tmp_path, kinds, kinds)
 
 
 def test_a_folder_holds_what_it_holds(tmp_path: Path) -> None:
@@ -305,7 +288,7 @@ def test_notes_of_many_scaled_objects_are_few(tmp_path: Path) -> None:
     free = SCALED.replace("minReplicaCount: 1", "minReplicaCount: 0")
     text = "\n---\n".join(free.replace("name: web,", f"name: web-{n},") for n in range(9))
     notes = read(tmp_path, text).notes()
-    assert len(notes) == 2
+    assert len(notes) == 1
     assert "ScaledObject shop/web-2 and 6 more: KEDA itself scales between 0 and 1" in notes[0]
 
 
@@ -323,7 +306,7 @@ JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.text("ab$<.", max_size=4),
     lambda inner: st.lists(inner, max_size=3)
     | st.dictionaries(
-        st.sampled_from(["metrics", "scalables", "name", "query", "type", "label", "kind", "spec",
+        st.sampled_from(["metrics", "name", "query", "type", "label", "kind", "spec",
                          "namespace", "selector"]),
         inner, max_size=4),
     max_leaves=12,

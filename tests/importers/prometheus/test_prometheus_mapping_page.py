@@ -51,4 +51,3 @@ def test_together_they_bring_every_metric(tmp_path: Path) -> None:
     }
     queries = [query.text(["web-1"]) for query in plan.queries]
     assert not refused_by_promtool(tmp_path, queries)
-    assert [one.kind for one in mappings.scalables] == ["Rollout"]

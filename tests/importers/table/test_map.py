@@ -80,14 +80,6 @@ BAD_MAPS: list[tuple[dict[str, Any] | str, str]] = [
         "where: 'cpu >' is not an expression: expected a value, got the end at character 6",
     ),
     (
-        merged(POD_MAP, {"window": "15s", "columns": {"window": {"column": "w", "unit": "s"}}}),
-        "window: expected one window, got columns.window too",
-    ),
-    (
-        merged(POD_MAP, {"columns": {"window": "w"}}),
-        "columns.window.unit: expected one of ns, us, ms, s, m, h, got nothing",
-    ),
-    (
         merged(POD_MAP, {"limits": {"cpu": "0.5 cores"}}),
         "limits.cpu: expected a quantity such as 500m or 1Gi, got '0.5 cores': quantities",
     ),

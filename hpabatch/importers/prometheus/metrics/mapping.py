@@ -9,14 +9,12 @@ note names each file that cannot be read.
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from hpabatch.importers.prometheus.client.queries import Scalable
 from hpabatch.importers.prometheus.metrics import mapping_file
 from hpabatch.importers.prometheus.metrics.mapping_file import (
     Kind,
@@ -78,7 +76,6 @@ class Mappings:
     """Content of the mapping files; of `metrics`, their entries, the first that fits counts."""
 
     metrics: tuple[MappedMetric, ...] = ()
-    scalables: tuple[Scalable, ...] = ()
     scaled_objects: tuple[ScaledObject, ...] = ()
     told: tuple[str, ...] = field(default=())
 
@@ -88,14 +85,7 @@ class Mappings:
         for one in self.scaled_objects:
             for note in one.notes():
                 places.setdefault(note, []).append(one.place)
-        found = [*self.told, *(f"{_few(there)}: {note}" for note, there in places.items())]
-        triggers = [one for owner in self.scaled_objects for one in owner.triggers]
-        servers = {_without_user(one.metadata.get("serverAddress", "")) for one in triggers} - {""}
-        if servers:
-            found.append(
-                f"KEDA asked {', '.join(sorted(servers))}: --url must be a server with these series"
-            )
-        return found
+        return [*self.told, *(f"{_few(there)}: {note}" for note, there in places.items())]
 
     def plan(self, hpas: Iterable[HPA], *, several: bool = False) -> MetricPlan:
         """Return the queries for the metrics of HPAs other than resources.
@@ -177,25 +167,19 @@ def read_mappings(paths: Sequence[str | Path]) -> Mappings:
     mistakes.refuse()
     return Mappings(
         tuple(one for file in read.files for one in file.metrics),
-        tuple(one for file in read.files for one in file.scalables),
         tuple(read.scaled_objects),
         tuple(read.notes),
     )
 
 
 def _check_twice(read: Mapped, mistakes: Mistakes) -> None:
-    """Note ScaledObjects and kinds of scale targets that are there twice."""
+    """Note ScaledObjects that are there twice."""
     seen: dict[tuple[str, str], str] = {}
     for scaled in read.scaled_objects:
         key_ = (scaled.namespace, scaled.name)
         if key_ in seen:
             mistakes.add(f"expected it once, got {seen[key_]} and {scaled.place}; keep one")
         seen.setdefault(key_, scaled.place)
-    kinds: set[str] = set()
-    for one in (scalable for file in read.files for scalable in file.scalables):
-        if one.kind in kinds:
-            mistakes.add(f"expected scalables.{one.kind} once, got it in two files; keep one")
-        kinds.add(one.kind)
 
 
 class _Metric(NamedTuple):
@@ -239,15 +223,10 @@ def _few(places: Sequence[str]) -> str:
     return ", ".join(places[:3]) + (f" and {more} more" if more > 0 else "")
 
 
-def _without_user(url: str) -> str:
-    """Return a URL without user and password."""
-    return re.sub(r"//[^/@]*@", "//", url)
-
-
 MAX_BYTES: Final = 64 * 2**20
 _WHAT: Final = "mapping"
 _WANTED: Final = (
-    "expected ScaledObjects of KEDA, or a mapping file with `metrics` or `scalables` (for rules of "
+    "expected ScaledObjects of KEDA, or a mapping file with `metrics` (for rules of "
     "prometheus-adapter write one: docs/prometheus.md)"
 )
 
@@ -326,7 +305,7 @@ def _read_object(
         found = read_scaled_object(place, mistakes)
         into.scaled_objects += [] if found is None else [found]
         return True
-    if "kind" not in value and any(key in value for key in mapping_file.TOP_KEYS):
+    if "kind" not in value and mapping_file.TOP_KEY in value:
         into.files.append(read_mapping_file(place, mistakes))
         return True
     keys = ", ".join(list(value)[:5]) or "nothing"

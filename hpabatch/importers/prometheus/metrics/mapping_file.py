@@ -8,12 +8,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Final, Literal
 
-from hpabatch.importers.prometheus.client.queries import (
-    LABEL_NAME,
-    SCALABLES,
-    Scalable,
-    scalables_of,
-)
+from hpabatch.importers.prometheus.client.queries import LABEL_NAME
 from hpabatch.importers.prometheus.metrics.queries import PODS_HOLE
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.document_keys import ListOf, Record, Scalar, key
@@ -22,8 +17,8 @@ from hpabatch.model.objects.field_errors import go_quote
 from hpabatch.model.selectors import Requirement, parse_selector
 from hpabatch.model.suggestions import did_you_mean
 
-TOP_KEYS: Final = ("metrics", "scalables")
-"""The keys by which a mapping file is recognized."""
+TOP_KEY: Final = "metrics"
+"""The key by which a mapping file is recognized."""
 
 
 def _selector(value: object) -> str:
@@ -142,12 +137,6 @@ class MappingFile:
     """Content of a mapping file."""
 
     metrics: tuple[MappedMetric, ...] = key("metrics", _METRICS, "", ())
-    scalables: tuple[Scalable, ...] = key("scalables", SCALABLES, "", ())
-
-    def checked(self, place: Place) -> MappingFile:
-        """Return it with the kinds of its scale targets."""
-        pairs: Any = self.scalables
-        return replace(self, scalables=tuple(scalables_of(pairs).values()))
 
 
 def read_mapping_file(document: Place, mistakes: Mistakes) -> MappingFile:

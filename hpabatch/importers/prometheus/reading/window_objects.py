@@ -114,7 +114,7 @@ def read_scales(
         places = tuple((n, t) for n, k, t in targets if k == kind)
         scalable = queries.scalables.get(kind)
         if scalable is None or scalable.spec not in names:
-            told = f"{kind} (no series; see `scalables` in a mapping file)"
+            told = f"{kind} (no series; see `scalables` in a file for --queries)"
             reader.findings.note("no replicas", told, len(places))
             continue
         labels = queries.queries["hpa_info"].labels

@@ -323,8 +323,6 @@ def spec_rows(
         one = timeline(known, span, heartbeats)
         rows += one.rows
         _take(found, known, one, (methods or {}).get(place, MANIFEST))
-        findings.note("edit", f"of {'/'.join(place)}, of something that is not exported",
-                      int(one.hidden))  # fmt: skip
     found.unused = set(documents)
     found.rows = pl.DataFrame(rows, schema=SPECS)
     specs = found.rows.select("namespace", "name", "spec").unique(maintain_order=True)

@@ -274,7 +274,6 @@ class Timeline:
         used: what its specs come from: events, around (events of another time), document, gauges.
         edited, contradicted: how many of the specs differ from the document they come from.
         built: how many specs came from a document.
-        hidden: it was edited without anything that is exported being another.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -285,7 +284,6 @@ class Timeline:
     edited: int = 0
     contradicted: int = 0
     built: int = 0
-    hidden: bool = False
 
 
 def timeline(known: Known, span: Span, heartbeats: Sequence[int]) -> Timeline:
@@ -325,8 +323,6 @@ class _Walk:
             if (current is not None and row is not None) and all(
                 current[name] == row[name] for name in _CONTENT
             ):
-                generations = {current["generation"], row["generation"]} - {None}
-                found.hidden |= len(generations) > 1
                 continue
             since = row["valid_from"] if of_events and row is not None else ts
             if current is not None:

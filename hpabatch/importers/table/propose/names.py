@@ -130,15 +130,6 @@ def long_metrics(columns: Sequence[Column]) -> tuple[Pivot, list[str]] | None:
     return None
 
 
-def series_ids(columns: Sequence[Column], height: int) -> pl.Series:
-    """Return a string per row that tells series apart: all strings of the row together."""
-    texts = [c.values.cast(pl.String) for c in columns if c.kind in (Kind.text, Kind.boolean)]
-    if not texts:
-        return pl.repeat("", height, dtype=pl.String(), eager=True)
-    frame = pl.DataFrame([text.alias(str(k)) for k, text in enumerate(texts)])
-    return frame.select(pl.concat_str(pl.all(), separator="\0", ignore_nulls=True)).to_series()
-
-
 _LABEL: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 _KIND_NAME: Final = r"^[A-Z][A-Za-z]+$"
 _NAMESPACES: Final = ("namespace", "ns")
