@@ -24,7 +24,7 @@ def import_table(request: TableRequest) -> TableImport | TableMap:
 
     Raises:
         UsageError, HistoryError: something cannot be read or written.
-        RefusedError: no row is left, rows are faulty and `strict` is set, or an HPA is not valid.
+        RefusedError: no row is left, or an HPA is not valid.
     """
     if request.init:
         found = propose(request.inputs, request.map, request.objects, request.start)

@@ -71,8 +71,8 @@ def sweep(
     Examples:
       hpabatch sweep history/ --grid target=50:85:5 --grid scaleDown.window=60,300,900 --out sweep/
       hpabatch sweep history/ --grid policies=gentle,fast --group label:tier=web --out sweep/
-      hpabatch sweep history/ --grid target=40:90 --grid min=1:10 --grid max=x1:x3 --sample 500 \\
-          --prices prices.yaml --out sweep/
+      hpabatch sweep history/ --grid target=40:90:5 --grid max=x1:x3:0.5 --prices prices.yaml \\
+          --out sweep/
     """
     from hpabatch.api.sweeps import Sweep
     from hpabatch.engine.fidelity.lens import seen_through
@@ -170,13 +170,6 @@ def recommend(
         str | None,
         typer.Option("--patches", metavar="FOLDER", help="Folder for patches and certificates."),
     ] = None,
-    hpas: Annotated[
-        list[str] | None,
-        typer.Option("--hpas", metavar="PATH", help="Manifests to edit; may be repeated."),
-    ] = None,
-    in_place: Annotated[
-        bool, typer.Option("--in-place", help="Edit the manifests themselves.")
-    ] = False,
 ) -> Answer:
     """Recommend settings from a sweep, or say why not.
 
@@ -194,23 +187,17 @@ def recommend(
     \b
     --patches FOLDER gets a strategic-merge patch NAMESPACE.HPA.yaml for every change, with its
     evidence as comments, and a certificate NAMESPACE.HPA.json for every HPA. The folder is new or
-    empty, or holds earlier recommendations only: these are replaced. With --hpas the manifests of
-    changed HPAs are edited too, only on the lines that change: copies in FOLDER/manifests, or with
-    --in-place themselves. There is no patch of an HPA that KEDA, Flux, Argo CD, Helm or another
-    controller writes, or that was edited since: the answer says where to change it instead.
+    empty, or holds earlier recommendations only: these are replaced. There is no patch of an HPA
+    that KEDA, Flux, Argo CD, Helm or another controller writes, or that was edited since: the
+    answer says where to change it instead.
 
-    Exit code 3: some manifests could not be edited, or HPAs were edited since.
+    Exit code 3: HPAs were edited since.
 
     \b
     Examples:
       hpabatch recommend sweep/ --slo 'saturated_minutes<10/week' --minimize cost
       hpabatch recommend sweep/ --slo 'saturated_minutes<0.5%,rescales<40/day' --patches patches/
-      hpabatch recommend sweep/ --slo 'saturated_minutes<10/week' --hpas deploy/ --in-place
     """
-    if in_place and not hpas:
-        raise UsageError("--in-place edits the manifests of --hpas: name them")
-    if hpas and not (patches or in_place):
-        raise UsageError("--hpas needs --patches FOLDER for the edited copies, or --in-place")
     from hpabatch.api.sweeps import open_sweep
     from hpabatch.api.sweeps import recommend as recommended
     from hpabatch.cli.recommend_files import check_folder, write_files
@@ -219,8 +206,8 @@ def recommend(
         check_replaced_folder(patches, "--patches")
         check_folder(Path(patches))
     advice, code = recommended(open_sweep(sweep), request), EXIT_OK
-    if patches is not None or hpas:
-        advice, code = write_files(advice, patches, tuple(hpas or ()), in_place=in_place)
+    if patches is not None:
+        advice, code = write_files(advice, patches)
     tell(advice.warnings)
     return advice, code
 
@@ -278,9 +265,7 @@ def advise(
         with progress_on_stderr() as progress:
             place = _imported(data, request, folder, replace, progress) if is_table else data
             advice, swept = _advice(place, request, folder, replace, progress)
-        shown, code = write_files(
-            advice, str(folder.patches), (), in_place=False, review=folder.review
-        )
+        shown, code = write_files(advice, str(folder.patches), folder.review)
         folder.finish(advice.found.options.sweep, advice.found)
     tell(swept.parameters["notes"], "note")
     left_out = tell_skipped(_skipped(swept), place)

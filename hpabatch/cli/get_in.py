@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
 from hpabatch.cli.app import LEFT, Answer, OutputOption, app, command
 from hpabatch.cli.progress import progress_on_stderr
-from hpabatch.cli.stdout import LEGEND, send, send_text
+from hpabatch.cli.stdout import send, send_text
 from hpabatch.cli.talk import say, tell, tell_assumed
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, UsageError
 from hpabatch.importers.prometheus.request import PrometheusRequest
@@ -29,17 +29,13 @@ imports = typer.Typer(
 app.add_typer(imports)
 
 
-def _print(name: str) -> Callable[[bool], None]:
-    """Return a callback that prints a file of the package, whatever else is given, and ends."""
+def _print_queries(wanted: bool) -> None:
+    """Print the file of queries, whatever else is given, and end."""
+    if wanted:
+        from hpabatch.importers.prometheus.client.queries import BUILT_IN
 
-    def show(wanted: bool) -> None:
-        if wanted:
-            from hpabatch.importers.prometheus.client import queries
-
-            send({"queries": queries.BUILT_IN, "rules": queries.RULES}[name].read_bytes())
-            raise typer.Exit(EXIT_OK)
-
-    return show
+        send(BUILT_IN.read_bytes())
+        raise typer.Exit(EXIT_OK)
 
 
 @command(imports, shows=True)
@@ -49,18 +45,9 @@ def prometheus(
         bool,
         typer.Option(
             "--print-queries",
-            callback=_print("queries"),
+            callback=_print_queries,
             is_eager=True,
             help="Print the usual names of series and labels, to be changed for --queries.",
-        ),
-    ] = False,
-    print_rules: Annotated[
-        bool,
-        typer.Option(
-            "--print-rules",
-            callback=_print("rules"),
-            is_eager=True,
-            help="Print recording rules that make later imports cheap.",
         ),
     ] = False,
 ) -> Answer:
@@ -87,7 +74,7 @@ def prometheus(
         --out history/
       hpabatch import prometheus --url http://prom:9090 --out history/ --resume
       hpabatch import prometheus --url https://mimir/prometheus --tenant prod --token-file token \\
-        --start 2026-10-01 --out history/ --mapping adapter-config.yaml --hpas manifests/
+        --start 2026-10-01 --out history/ --mapping mapping.yaml --hpas manifests/
     """
     from hpabatch.api.imports import prometheus_importer
     from hpabatch.importers.prometheus.client.login import read_login
@@ -98,7 +85,7 @@ def prometheus(
     with progress_on_stderr() as progress:
         result = import_prometheus(request, login, progress=progress, say=say)
     tell(result.warnings())
-    for text in (*result.notes, *(result.details if LEGEND.get() else ())):
+    for text in result.notes:
         say(text)
     if result.earlier:
         say(f"continued: {result.earlier} windows were imported before")
@@ -120,11 +107,10 @@ def table(request: TableRequest, output: OutputOption = Output.table) -> Answer:
     owners from what `kubectl get deploy,sts,rs,ds,hpa,pods,pdb -A -o yaml` prints.
 
     \b
-    Faulty rows are left out and counted by reason on stderr; --strict refuses them before anything
-    is written. Into a store that has other rows of the same workloads and time nothing is imported
-    unless --replace is given. An interrupted import is continued by the same command. Intermediate
-    files of about the input's size lie beside --out (of an object store: in TMPDIR), or below
-    --work, until it is done.
+    Faulty rows are left out and counted by reason on stderr. Into a store that has other rows of
+    the same workloads nothing is imported unless --replace is given. An interrupted import is
+    continued by the same command. Intermediate files of about the input's size lie beside --out (of
+    an object store: in TMPDIR), or below --work, until it is done.
 
     \b
     Examples:
@@ -146,8 +132,6 @@ def table(request: TableRequest, output: OutputOption = Output.table) -> Answer:
         result = import_table(request, progress)
     tell_assumed(result.assumed)
     tell(result.warnings)
-    for text in result.details if LEGEND.get() else ():
-        say(text)
     tell(result.left_out(), "left out")
     if result.rows_excluded:
         say(f"not wanted (`where`): {counted(result.rows_excluded, 'row')}")

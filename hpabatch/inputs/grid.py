@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from importlib.util import find_spec
 from itertools import accumulate, product
 from pathlib import Path
 from typing import Final
@@ -35,38 +34,27 @@ from hpabatch.model.settings.fields import (
     find_field,
 )
 from hpabatch.model.settings.setting import TODAY, Setting, made_setting
-from hpabatch.model.settings.values import AS_TODAY, Amount, Numbers, Shape, rounded_quantity
+from hpabatch.model.settings.values import AS_TODAY, Amount, Numbers, Shape
 from hpabatch.model.suggestions import did_you_mean
 
 _SHAPES: Final[tuple[Shape, ...]] = ("plain", "decimal", "binary")
-_FACTOR_STEP: Final = Fraction(1, 100)
-_OPEN_STEPS: Final = 1000
 _DECIMAL = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,6})?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A range: `count` amounts from `first` on, `step` apart; `last` is not exceeded.
-
-    `is_coarse`: quantities in it are rounded, as those of no step are.
-    """
+    """A range: `count` amounts from `first` on, `step` apart."""
 
     kind: Numbers
     first: Amount
-    last: Fraction
     step: Fraction
     count: int
-    is_coarse: bool = False
 
     def __len__(self) -> int:
         return self.count
 
     def __getitem__(self, k: int) -> str:
         number = self.first.number + k * self.step
-        if self.is_coarse:
-            number = min(
-                max(rounded_quantity(number, self.first.shape), self.first.number), self.last
-            )
         return self.kind.text(Amount(self.first.operation, number, self.first.shape))
 
 
@@ -113,12 +101,9 @@ class Axis:
 
 
 def read_items(
-    field: Field, text: str, sets: Mapping[str, PolicySet], open_ranges: bool
+    field: Field, text: str, sets: Mapping[str, PolicySet]
 ) -> tuple[tuple[Values, ...], list[str]]:
-    """Return the values and ranges of a list, and the mistakes of the others.
-
-    `open_ranges`: a range may do without a step.
-    """
+    """Return the values and ranges of a list, and the mistakes of the others."""
     found: list[Values] = []
     problems: list[str] = []
     for part in (part.strip() for part in text.split(",")):
@@ -126,7 +111,7 @@ def read_items(
             if not part:
                 raise ValueError(f"expected {field.kind.wants}, got nothing")
             if ":" in part:
-                found.append(_span(field, part, open_ranges))
+                found.append(_span(field, part))
             else:
                 found.append((canonical_value(field, part, sets),))
         except ValueError as error:
@@ -134,36 +119,23 @@ def read_items(
     return tuple(found), problems
 
 
-def _span(field: Field, text: str, open_ranges: bool) -> Span:
+def _span(field: Field, text: str) -> Span:
     """Return the range of `50:85:5`, whose end counts (ValueError: it is none)."""
     kind, ends = field.kind, text.split(":")
     if not isinstance(kind, Numbers):
         raise ValueError(f"{text!r} is a range, which there are of numbers only; list the values")
-    if len(ends) not in (2, 3) or not all(ends):
+    if len(ends) != 3 or not all(ends):
         raise ValueError(f"{text!r} is not a range FROM:TO:STEP")
     low, high = kind.parse(ends[0]), kind.parse(ends[1])
     if low.operation != high.operation:
         raise ValueError(f"{text!r} begins and ends with different kinds of values")
     if low.number > high.number:
         raise ValueError(f"{text!r} is empty: {ends[0]} is above {ends[1]}")
-    if len(ends) == 2 and not open_ranges:
-        raise ValueError(f"{text!r} has no step, as in FROM:TO:STEP; only --sample N needs none")
-    shapes = [low.shape, high.shape]
-    step, is_coarse = None, False
-    if len(ends) == 3:
-        step, shape = _step(kind, ends[2], low.operation)
-        shapes.append(shape)
-    shape = max(shapes, key=_SHAPES.index)
-    if step is None:
-        step = _FACTOR_STEP if low.operation == "x" else kind.finest
-        if step is None:
-            is_coarse = shape != "plain"
-            step = (high.number - low.number) / _OPEN_STEPS if is_coarse else Fraction(1)
-    if step <= 0:
-        step = Fraction(1)  # a range of one value; a step of 0 was refused
+    step, shape = _step(kind, ends[2], low.operation)
+    shape = max((low.shape, high.shape, shape), key=_SHAPES.index)
     count = (high.number - low.number) // step + 1
     first = Amount(low.operation, low.number, shape)
-    return Span(kind, first, high.number, step, int(count), is_coarse)
+    return Span(kind, first, step, int(count))
 
 
 def _step(kind: Numbers, text: str, operation: str) -> tuple[Fraction, Shape]:
@@ -205,20 +177,15 @@ class Grid:
     mistakes: tuple[str, ...] = ()
 
 
-def read_grids(
-    grids: Sequence[str],
-    sets: Mapping[str, PolicySet],
-    samples: int | None = None,
-    seed: int = 0,
-) -> Grid:
-    """Return the settings of all combinations of the grids' values, or `samples` of them.
+def read_grids(grids: Sequence[str], sets: Mapping[str, PolicySet]) -> Grid:
+    """Return the settings of all combinations of the grids' values.
 
     All mistakes of all grids are in `Grid.mistakes`.
     """
     axes: dict[str, Axis] = {}
     mistakes: list[str] = []
     for text in grids:
-        axis, found = _read_axis(text, sets, open_ranges=samples is not None)
+        axis, found = _read_axis(text, sets)
         told = text if len(text) <= _SHOWN_TEXT else f"{text[:_SHOWN_TEXT]}…"
         mistakes += [f"--grid {told}: {problem}" for problem in dict.fromkeys(found)]
         if axis is not None and axis.field in axes:
@@ -226,12 +193,12 @@ def read_grids(
         elif axis is not None:
             axes[axis.field] = axis
     chosen = [axes[name] for name in sorted(axes, key=field_order)]
-    mistakes += _common_mistakes(grids, chosen, samples)
+    mistakes += _common_mistakes(grids, chosen)
     fields = tuple(axis.field for axis in chosen)
     if mistakes:
         values = tuple(tuple(axis.some(_SHOWN_VALUES)) for axis in chosen)
         return Grid(fields, (TODAY,), values, mistakes=tuple(mistakes))
-    settings, notes = _settings(chosen, samples, seed)
+    settings, notes = _settings(chosen)
     occurring: dict[str, dict[str, None]] = {field: {} for field in fields}
     for setting in settings:
         given = dict(setting.values)
@@ -240,9 +207,7 @@ def read_grids(
     return Grid(fields, settings, tuple(tuple(v) for v in occurring.values()), notes)
 
 
-def _read_axis(
-    text: str, sets: Mapping[str, PolicySet], open_ranges: bool
-) -> tuple[Axis | None, list[str]]:
+def _read_axis(text: str, sets: Mapping[str, PolicySet]) -> tuple[Axis | None, list[str]]:
     """Return the axis of a grid as far as it can be read, and its mistakes."""
     # A metric's own selector may have an = in it.
     name, equals, values = text.rpartition("=")
@@ -255,26 +220,19 @@ def _read_axis(
         known = [f.name for f in FIELDS]
         hint = did_you_mean(name, [n for n in known if n != NAMED_TARGET])
         return None, [f"{error}{hint} (known: {', '.join(known)})"]
-    items, problems = read_items(field, values, sets, open_ranges)
+    items, problems = read_items(field, values, sets)
     return (Axis(own, items) if items else None), problems
 
 
-def _common_mistakes(
-    grids: Sequence[str], axes: Sequence[Axis], samples: int | None
-) -> Iterator[str]:
+def _common_mistakes(grids: Sequence[str], axes: Sequence[Axis]) -> Iterator[str]:
     """Yield the mistakes of the axes together."""
     if not grids:
         yield f"expected one or more grids, such as {_EXAMPLE}, got none"
-    if samples is not None and not 1 <= samples <= MAX_SETTINGS:
-        yield f"--sample: expected a number from 1 to {MAX_SETTINGS:,}, got {samples}"
-    elif samples is not None and (problem := lacking()) is not None:
-        yield problem
     size = math.prod(len(axis) for axis in axes)
-    if samples is None and size > MAX_SETTINGS:
+    if size > MAX_SETTINGS:
         parts = " x ".join(f"{len(axis):,} ({axis.field})" for axis in axes)
         yield (
-            f"expected at most {MAX_SETTINGS:,} settings, got {parts} = {size:,}: use wider steps, "
-            "or --sample N"
+            f"expected at most {MAX_SETTINGS:,} settings, got {parts} = {size:,}: use wider steps"
         )
     by_name = {axis.field: axis for axis in axes}
     if "min" in by_name and "max" in by_name:
@@ -285,31 +243,17 @@ def _common_mistakes(
             yield f"every min of the grid ({told}"
 
 
-def _settings(
-    axes: Sequence[Axis], samples: int | None, seed: int
-) -> tuple[tuple[Setting, ...], tuple[str, ...]]:
+def _settings(axes: Sequence[Axis]) -> tuple[tuple[Setting, ...], tuple[str, ...]]:
     """Return TODAY and the settings of a grid without mistakes, and what there is to note."""
-    size = math.prod(len(axis) for axis in axes)
-    points: Iterable[tuple[str, ...]]
-    most, notes = size, []
-    if samples is not None and samples < size:
-        points, most = sampled(axes, samples, seed), samples
-    else:
-        points = product(*axes)  # (it takes all values of all axes at once)
-        if samples is not None:
-            notes.append(f"--sample {samples}: the whole grid has {size:,} settings, all are taken")
+    notes = []
     found: dict[Setting, None] = {TODAY: None}
     impossible = 0
-    for values in points:
-        if len(found) > most:
-            break
+    for values in product(*axes):
         given = dict(zip((axis.field for axis in axes), values, strict=True))
         if min_above_max(given):
             impossible += 1
         else:
             found[made_setting(given)] = None
-    if samples is not None and len(found) <= samples < size:
-        notes.append(f"--sample {samples}: only {len(found) - 1:,} different settings were found")
     if impossible:
         notes.append(f"combinations left out because their min is above their max: {impossible:,}")
     return tuple(found), tuple(notes)
@@ -319,36 +263,6 @@ def min_above_max(values: Mapping[str, str]) -> bool:
     """Whether values of fields have a min above their max, whatever the HPA; numbers only."""
     low, high = values.get("min", ""), values.get("max", "")
     return low.isdigit() and high.isdigit() and int(low) > int(high)
-
-
-_ROUNDS: Final = 4
-
-
-def lacking() -> str | None:
-    """Return a sentence about a missing package, None where none is missing."""
-    if find_spec("scipy") is not None:
-        return None
-    return (
-        "--sample needs the package scipy; install hpabatch[advise], or give every range a step "
-        "and leave --sample"
-    )
-
-
-def sampled(axes: Sequence[Axis], samples: int, seed: int) -> Iterator[tuple[str, ...]]:
-    """Yield points of a grid, a value for each axis; the first `samples` are spread best.
-
-    Of an axis each value is as likely. Points may recur, so there are up to 16 times as many. The
-    same seed gives the same points. Source: Owen's scrambling of Sobol's sequence, as in scipy.
-    """
-    from scipy.stats import qmc
-
-    engine = qmc.Sobol(d=len(axes), scramble=True, rng=seed)
-    # The sequence is balanced at powers of two only.
-    power = (samples - 1).bit_length()
-    for number in range(_ROUNDS):
-        # Each further draw is as long as all before it, so that their sum stays a power of two.
-        for point in engine.random_base2(power + max(number - 1, 0)).tolist():
-            yield tuple(axis.at(int(u * len(axis))) for axis, u in zip(axes, point, strict=True))
 
 
 WHAT: Final = "policy file"

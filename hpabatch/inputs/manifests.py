@@ -39,7 +39,8 @@ from hpabatch.inputs.manifest_documents import (
 from hpabatch.model.objects.decode import KIND, decode_hpa
 from hpabatch.model.objects.decode_fields import Problem, Severity
 from hpabatch.model.objects.defaults import default_hpa
-from hpabatch.model.objects.hpa import HPA
+from hpabatch.model.objects.hpa import HPA, HPASpec
+from hpabatch.model.objects.stored import as_stored
 from hpabatch.model.objects.validate import (
     drop_disabled_fields,
     dropped_fields,
@@ -366,3 +367,8 @@ def _unserved(hpa: HPA, profile: Profile) -> list[str]:
         for path, version, kind, why in stated
         if (since := _UNSERVED_SINCE.get((version, kind))) is not None and profile.minor >= since
     ]
+
+
+def stored_spec(hpa: HPA, profile: Profile) -> HPASpec:
+    """Return the spec that an API server makes of a document."""
+    return as_stored(default_hpa(drop_disabled_fields(hpa, profile)).spec, profile)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import polars as pl
 
-from hpabatch.inputs.documents import shortened
 from hpabatch.model.printable import counted
-from hpabatch.report.base import Grid, Head, Layout, Result, View, more
+from hpabatch.report.base import Grid, Layout, Result, View, more
 from hpabatch.report.forms import frame_grid
 
 if TYPE_CHECKING:
@@ -20,14 +19,10 @@ if TYPE_CHECKING:
 _LAYOUT: Final = Layout(1, 1, ascii_only=False)
 _SHOWN_WORKLOADS: Final = 20
 _PREVIEW_WORKLOADS: Final = 3
-_MAP_ROWS: Final = 8
-_CELL: Final = 84
 _SAMPLE_ROWS: Final = 3
 _SAMPLES: Final = ("pod_metrics", "pod_custom_metrics")
 _SAMPLE_COLUMNS: Final = ("target", "pod", "container", "metric", "ts", "cpu_milli",
                           "memory_bytes", "value_milli")  # fmt: skip
-_INNER: Final = ("sizes", "lives")
-_LAST: Final = ("container", "cluster", "kind", "uid", "ready", "window")
 # Parts of sentences that `assumed` has, the one with the largest consequence first.
 _CONSEQUENCES: Final = (
     "no cpu request", "requests are the limits", "has no HPA", " is in ", "whole units",
@@ -86,10 +81,8 @@ class TableImport(Result):
             "duplicates": result.duplicates,
             "written": result.written,
             "resumed_parts": result.resumed,
-            "map": dict(result.understood),
             "assumed": result.assumed,
             "warnings": result.warnings,
-            "disagreements": result.details,
             "dry_run": self.out is None,
             "workloads": result.workloads.to_dicts(),
             "first_rows": {name: frame.to_dicts() for name, frame in result.first.items()},
@@ -172,41 +165,17 @@ def assumed_line(assumed: Sequence[str]) -> str:
 
 
 def _preview(result: table.ImportResult, *, whole: bool) -> Iterator[str | Grid]:
-    """Generate the map as understood and first rows: of the samples, or (`whole`) of all tables."""
-    left = Head("", left=True)
-    rows = [list(map(str, row)) for row in result.understood]
-    yield "the map as understood:"
+    """Generate first rows: of the samples, or (`whole`) of all tables."""
     if whole:
-        yield Grid([left] * 2, rows, with_heads=False)
-        yield ""
         for name, frame in result.first.items():
             yield from (f"first rows of {name}:", frame_grid(frame), "")
         return
-    yield Grid([left] * 2, _short_map(rows), with_heads=False)
-    yield ""
     for name in _SAMPLES:
         if name in result.first:
-            yield f"first rows of {name} (-v: of all tables, and the whole map):"
+            yield f"first rows of {name} (-v: of all tables):"
             yield frame_grid(_short_rows(result.first[name]))
             yield ""
             break
-
-
-def _short_map(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Return the rows of the map that name columns, the constants together in one row."""
-    always = [(name, text) for name, text in rows if text.startswith("always ")]
-    named = [
-        [name, shortened(text, _CELL)]
-        for name, text in rows
-        if name not in _INNER and not text.startswith("always ")
-    ]
-    named.sort(key=lambda row: row[0] in _LAST)
-    if always:
-        told = ", ".join(f"{name} {text.removeprefix('always ')}" for name, text in always)
-        named.append(["always", shortened(told, _CELL)])
-    if len(named) > _MAP_ROWS:
-        named = [*named[: _MAP_ROWS - 1], ["…", f"{len(named) - _MAP_ROWS + 1} more"]]
-    return named
 
 
 def _short_rows(frame: pl.DataFrame) -> pl.DataFrame:

@@ -15,7 +15,7 @@ from hpabatch.history.store.catalog import folder_of
 from hpabatch.live.loop.setup import state_file
 from tests.cli.commands import Run, runner
 from tests.cli.hostile import NASTY, PLAIN, history, raw_characters
-from tests.cli.what_if.test_recommend import GRID, MANIFEST, SLO
+from tests.cli.what_if.test_recommend import GRID, SLO
 from tests.sweeps import SweepMaker, weeks
 
 CALM = [5.0] * 4
@@ -111,19 +111,6 @@ def test_patches_below_a_folder_that_is_not_there_yet(
     assert sorted(p.name for p in tmp_path.iterdir() if p.name != "new") == ["out", "sweep"]
 
 
-def test_of_many_manifests_none_is_written_over_another(run: Run, tmp_path: Path) -> None:
-    names = [f"api{k}" for k in range(1, 13)]
-    sweep = sweep_of(tmp_path, [("east", "shop", name) for name in names])
-    words: list[str | Path] = []
-    for name in names:
-        path = tmp_path / name / "hpa.yaml"
-        path.parent.mkdir()
-        path.write_text(MANIFEST.replace("name: api", f"name: {name}"))
-        words += ["--hpas", path]
-    done = run(sweep, *SLO, "--patches", tmp_path / "out", *words)
-    assert done.code == 0, done.stderr
-    copies = sorted((tmp_path / "out" / "manifests").rglob("*.yaml"))
-    assert {yaml.safe_load(copy.read_text())["metadata"]["name"] for copy in copies} == set(names)
 
 
 def test_the_memory_of_two_clusters_is_two_files() -> None:

@@ -1,4 +1,4 @@
-"""Grids: what settings they are, what samples of them, and one message of all that is wrong."""
+"""Grids: what settings they are, and one message of all that is wrong."""
 
 from __future__ import annotations
 
@@ -14,21 +14,19 @@ from hpabatch.model.settings.fields import SHIPPED, PolicySet
 from hpabatch.model.settings.setting import TODAY, Setting, parse_setting
 
 
-def names(grids: list[str], samples: int | None = None, seed: int = 0) -> list[str]:
-    return [setting.name for setting in parse_grids(grids, SHIPPED, samples, seed).settings]
+def names(grids: list[str]) -> list[str]:
+    return [setting.name for setting in parse_grids(grids, SHIPPED).settings]
 
 
-def parse_grids(
-    grids: Sequence[str], sets: Mapping[str, PolicySet], samples: int | None = None, seed: int = 0
-) -> Grid:
-    grid = read_grids(grids, sets, samples, seed)
+def parse_grids(grids: Sequence[str], sets: Mapping[str, PolicySet]) -> Grid:
+    grid = read_grids(grids, sets)
     if grid.mistakes:
         raise GridError(grid.mistakes)
     return grid
 
 
-def mistakes(*grids: str, samples: int | None = None) -> tuple[str, ...]:
-    found = read_grids(grids, SHIPPED, samples)
+def mistakes(*grids: str) -> tuple[str, ...]:
+    found = read_grids(grids, SHIPPED)
     assert found.settings == (TODAY,)
     return found.mistakes
 
@@ -89,7 +87,7 @@ MISTAKES = {
     "target=50,,60": "got nothing",
     "target=50:": "'50:' is not a range FROM:TO:STEP",
     "target=50:60:5:5": "'50:60:5:5' is not a range FROM:TO:STEP",
-    "target=50:85": "'50:85' has no step, as in FROM:TO:STEP; only --sample N needs none",
+    "target=50:85": "'50:85' is not a range FROM:TO:STEP",
     "target=85:50:5": "'85:50:5' is empty: 85 is above 50",
     "min=+2:-2:1": "'+2:-2:1' is empty: +2 is above -2",
     "target=50:85:0": "'0' is no step: it leads nowhere",
@@ -143,95 +141,16 @@ def test_no_grid_at_all_is_a_mistake() -> None:
 
 @given(st.lists(st.text("tarmginx=:,0123456789.+-%", max_size=12), min_size=1, max_size=3))
 def test_any_text_is_settings_or_sentences(grids: list[str]) -> None:
-    found = read_grids(grids, SHIPPED, samples=5)
+    found = read_grids(grids, SHIPPED)
     assert found.settings[0] is TODAY
     assert len(set(found.settings)) == len(found.settings) <= 6
     for setting in found.settings:
         assert parse_setting(setting.name) == setting
 
 
-# ---- samples
-
-
-def sample(samples: int, *grids: str, seed: int = 0) -> Grid:
-    return parse_grids(grids, SHIPPED, samples, seed)
-
-
-def test_a_sample_is_the_same_for_the_same_seed() -> None:
-    grids = ("target=50:85", "scaleDown.window=0:3600", "policies=gentle,default,fast,today")
-    found = sample(64, *grids)
-    assert found.settings[0] is TODAY
-    assert len(found.settings) == 65 == len(set(found.settings))
-    assert sample(64, *grids) == found
-    assert sample(64, *grids, seed=1) != found
-
-
-def _values(grid: Grid, field: str) -> list[str]:
-    return [dict(setting.values).get(field, "today") for setting in grid.settings[1:]]
-
-
-def test_a_sample_is_spread_evenly() -> None:
-    """A scrambled Sobol sequence: each 16th of a range has 4 of 64 points, each word its share."""
-    found = sample(64, "target=1:1600", "policies=gentle,default", "scaleUp.window=0:3600")
-    places = sorted((int(value) - 1) // 100 for value in _values(found, "target"))
-    assert places == [k // 4 for k in range(64)]
-    assert _values(found, "policies").count("fast") == 0
-    assert _values(found, "policies").count("gentle") == 32
-    both = [
-        (int(target) > 800, int(window) > 1800)
-        for target, window in zip(
-            _values(found, "target"), _values(found, "scaleUp.window"), strict=True
-        )
-    ]
-    assert {pair: both.count(pair) for pair in set(both)} == dict.fromkeys(
-        product((True, False), repeat=2), 16
-    )
-
-
-def test_ranges_without_a_step_stay_within_their_ends() -> None:
-    grids = ("target=100m:12345m", "min=x0.5:x2", "tolerance=0.01:0.2", "sync=5s:1m")
-    found = sample(200, *grids)
-    assert len(found.settings) == 201
-    milli = [int(value.removesuffix("m")) * (1 if value.endswith("m") else 1000)
-             for value in _values(found, "target")]  # fmt: skip
-    assert 100 <= min(milli) < 200
-    assert 12_000 < max(milli) <= 12_345
-    for value in _values(found, "min"):
-        assert value == "today" or 0.5 <= float(value[1:]) <= 2
-    assert all(0.01 <= float(value) <= 0.2 for value in _values(found, "tolerance"))
-    assert "x0.51" in sample(151, "min=x0.5:x2").values[0]
-
-
-def test_of_a_small_grid_all_is_taken() -> None:
-    found = sample(50, "target=50:60", "min=1,2")
-    assert len(found.settings) == 1 + 11 * 2
-    assert found.notes == ("--sample 50: the whole grid has 22 settings, all are taken",)
-    nearly = sample(21, "target=50:60", "min=1,2")
-    assert len(nearly.settings) == 22
-
-
-def test_fewer_settings_than_asked_for_are_told() -> None:
-    """Of a grid whose points are nearly all one setting, or have a min above the max."""
-    grid = sample(90, "min=1:10:1", "max=1:10:1")
-    assert len(grid.settings) == 1 + 55
-    assert grid.notes[0] == "--sample 90: only 55 different settings were found"
-
-
-def test_a_sample_needs_a_possible_number_and_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in (0, 100_001):
-        (found,) = mistakes("target=50:60", samples=number)
-        assert found.startswith(f"--sample: expected a number from 1 to 100,000, got {number}")
-    monkeypatch.setattr("hpabatch.inputs.grid.find_spec", lambda name: None)
-    (found,) = mistakes("target=50:60", samples=5)
-    assert found.startswith("--sample needs the package scipy; install hpabatch[advise], or give")
-    assert len(names(["target=50:60:5"])) == 4
-
-
 def test_a_large_range_costs_nothing_before_it_is_refused() -> None:
     (found,) = mistakes("target=1:9000000000000:1", "min=1:100000:1")
-    assert "use wider steps, or --sample N" in found
-    grid = sample(8, "target=1:9000000000000:1", "min=1:100000:1")
-    assert len(grid.settings) == 9
+    assert "use wider steps" in found
 
 
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(1, 9))

@@ -195,18 +195,3 @@ def test_log_and_watch_together_say_what_the_log_says(recording: Recording) -> N
     both = recording.read("watch.json", "audit.log")
     assert both.hpas.equals(events.hpas)
     assert both.statuses.rows().equals(events.statuses.rows())
-
-
-def test_the_level_metadata_tells_the_instants(recording: Recording, tmp_path: Path) -> None:
-    """As the log would be at that level: the same events without their objects."""
-    with (recording.folder / "audit.log").open() as log, (tmp_path / "log").open("w") as cut:
-        for line in log:
-            event = json.loads(line)
-            event["level"] = "Metadata"
-            event.pop("responseObject", None)
-            event.pop("requestObject", None)
-            cut.write(json.dumps(event) + "\n")
-    events = read_hpa_events([tmp_path / "log"])
-    assert events.hpas.is_empty()
-    acts = events.edits.sort("ts")["act"].to_list()
-    assert acts == ["created", "edited", "edited", "deleted", "created"]

@@ -22,7 +22,7 @@ from hpabatch.engine.advise.objective import RecommendOptions, parse_goal
 from hpabatch.engine.advise.request import JudgeRules
 from hpabatch.engine.advise.run import Recommendation, recommend
 from hpabatch.engine.advise.specs import settings_of
-from hpabatch.inputs.manifest_edit import stored_spec
+from hpabatch.inputs.manifests import stored_spec
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.encode import encode_spec
 from hpabatch.model.objects.hpa import HPASpec

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpabatch.inputs.manifest_edit import stored_spec
+from hpabatch.inputs.manifests import stored_spec
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.encode import encode_spec
 from hpabatch.model.objects.hpa import HPASpec

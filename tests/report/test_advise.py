@@ -63,7 +63,7 @@ def test_the_most_urgent_change_and_the_worst_without_one_stand_first(
     maker.add("web", dict.fromkeys(range(3), broken))
     monkeypatch.chdir(tmp_path)
     review = Path("advice/review")
-    report, _ = write_files(shown(maker), "advice/patches", (), in_place=False, review=review)
+    report, _ = write_files(shown(maker), "advice/patches", review)
     first = report.verdict
     assert first.startswith("2 of 3 HPAs should change: saves ")
     assert first.endswith(

@@ -45,7 +45,7 @@ from hpabatch.engine.sweep.context import Context
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import UsageError
 from hpabatch.inputs.cluster_objects import ClusterObjects
-from hpabatch.inputs.manifest_edit import stored_spec
+from hpabatch.inputs.manifests import stored_spec
 from hpabatch.model.availability import Availability, with_known_domains
 from hpabatch.model.objects.hpa import HPA, HPASpec
 from hpabatch.model.owners import Metadata, Source, source_of, telling

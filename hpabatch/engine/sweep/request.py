@@ -27,13 +27,6 @@ class SweepRequest(VariedWork, Syncs, Rules, ChosenHpas):
         metavar="GROUP",
         unset="every HPA its own",
     )
-    sample: int | None = option(
-        "number",
-        "Number of settings, spread evenly over the grid.",
-        metavar="N",
-        minimum=1,
-        unset="all",
-    )
     policy_sets: str | None = option(
         "path", "Policy sets of your own (YAML).", metavar="FILE", unset="gentle, default, fast"
     )

@@ -215,7 +215,7 @@ def plan_request(history: History, request: SweepRequest, see: See | None = None
     """
     own = {} if request.policy_sets is None else read_policy_sets(request.policy_sets)
     sets = all_policy_sets(own)
-    grid = read_grids(request.grid, sets, request.sample, request.seed)
+    grid = read_grids(request.grid, sets)
     loop = read_work(request, files=(request.policy_sets,))
     options = SweepOptions(grid, sets, request.group, loop, request.fidelity)
     see = see or seen_through(request.lens)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 import polars as pl
 
 from hpabatch.errors import RefusedError, UsageError
+from hpabatch.history.checks import YEAR_2000_MS, YEAR_2100_MS
 from hpabatch.history.columns import TIME
 from hpabatch.history.provenance import ROWS, TARGET_ROWS
 from hpabatch.history.store.append import Amend, StoreWriter
@@ -48,6 +49,8 @@ def import_name(base: str, store: StoreWriter | None) -> str:
 def claim_rows(sink: Sink, name: str, spans: pl.DataFrame, replace: bool) -> None:
     """Commit which rows a table's import will write, unless it has done so.
 
+    A table has all that is known of its workloads: rows of any time are in its way.
+
     Args:
         spans: cluster, namespace, target, first and last ts (ms).
         replace: what is in the way is taken away in that commit.
@@ -57,12 +60,15 @@ def claim_rows(sink: Sink, name: str, spans: pl.DataFrame, replace: bool) -> Non
         UsageError: the store cannot be written.
     """
 
+    always = (pl.lit(ms, pl.Int64()) for ms in (YEAR_2000_MS, YEAR_2100_MS))
+    whole = spans.with_columns(**dict(zip(("first", "last"), always, strict=True)))
+
     def look(history: StoreHistory) -> tuple[pl.DataFrame, pl.DataFrame]:
-        there = [rows_in_the_way(history, spans)]
+        there = [rows_in_the_way(history, whole)]
         times = spans.group_by("cluster").agg(pl.col("first").min(), pl.col("last").max())
         for cluster, *time_ms in times.sort("cluster").rows():
             there.append(windows_at_work(history.snapshot.parts, cluster, tuple(time_ms)))
-        return spans, pl.concat(there)
+        return whole, pl.concat(there)
 
     claim(sink, name, look, replace, rows=rows_provenance(spans, name))
 

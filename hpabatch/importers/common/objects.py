@@ -1,12 +1,11 @@
-"""Objects of a cluster beside an import: requests of pods, HPAs as rows, and disagreements.
+"""Objects of a cluster beside an import: requests of pods, HPAs as rows.
 
-What a table or a server says of a time goes before what the objects say of now. Where both say
-something else, the disagreement is told once per kind.
+What a table or a server says of a time goes before what the objects say of now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import polars as pl
@@ -20,53 +19,7 @@ from hpabatch.inputs.manifests import UNREADABLE, VALID, check_manifests, load_m
 from hpabatch.model.objects.decode import hpa_from_json
 from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.objects.hpa import HPA
-from hpabatch.model.quantity import Quantity
 from hpabatch.model.versions import DEFAULT_K8S, profile_for
-
-MOST_TOLD: Final = 1000
-"""Examples of a kind of disagreement that are kept."""
-
-
-class Disagreements:
-    """Disagreements by kind: examples, each once, and how many there were."""
-
-    def __init__(self) -> None:
-        self._found: dict[str, dict[str, None]] = {}
-        self._more: dict[str, int] = {}
-
-    def add(self, kind: str, examples: Iterable[str]) -> None:
-        """Note examples of a kind, a sentence without its subject."""
-        found = self._found.setdefault(kind, {})
-        for example in examples:
-            if len(found) < MOST_TOLD or example in found:
-                found[example] = None
-            else:
-                self._more[kind] = self._more.get(kind, 0) + 1
-
-    def take(self) -> dict[str, list[str]]:
-        """Return the examples by kind, and begin again."""
-        found = {kind: list(examples) for kind, examples in self._found.items() if examples}
-        self._found, self._more = {}, {}
-        return found
-
-    def merge(self, other: Mapping[str, Iterable[str]]) -> None:
-        """Add what `take` returned."""
-        for kind, examples in other.items():
-            self.add(kind, examples)
-
-    def summary(self) -> list[str]:
-        """Return one line per kind: how many, and the first by name."""
-        lines = []
-        for kind, examples in sorted(self._found.items()):
-            if examples:
-                count = len(examples) + self._more.get(kind, 0)
-                lines.append(f"{kind}: {count:,}, first {min(examples)}")
-        return lines
-
-    def details(self) -> list[str]:
-        """Return a line per example."""
-        return [f"{kind}: {one}" for kind, found in sorted(self._found.items())
-                for one in sorted(found)]  # fmt: skip
 
 
 class PodRequests:
@@ -161,36 +114,6 @@ def with_known(rows: pl.DataFrame, known: pl.DataFrame, container: list[str]) ->
     return pl.concat([joined, more], how="diagonal")
 
 
-def compare_amounts(
-    rows: pl.DataFrame, name: str, own: str, told: Disagreements, whose: tuple[str, str]
-) -> None:
-    """Note containers of which an amount is not that of the objects.
-
-    Args:
-        rows: namespace, target, container, the amount by the objects (`o.` and `name`), and `own`.
-        own: the column with the amount that counts.
-        whose: says where that is from, and that it counts.
-    """
-    where, counts = whose
-    other = rows.filter(pl.col(own).ne_missing(pl.col(f"o.{name}")))
-    columns = ("namespace", "target", "container", own, f"o.{name}")
-    what = f"{name.split('_')[0]} {'limits' if 'limit' in name else 'requests'}"
-    told.add(
-        f"{what} of containers differ from the objects' ({counts})",
-        [
-            f"{namespace}/{target}/{container} ({_shown(mine)} {where}, {_shown(theirs)} in the "
-            "objects)"
-            for namespace, target, container, mine, theirs in (
-                other.select(columns).unique().sort(columns[:3]).rows()
-            )
-        ],
-    )
-
-
-def _shown(milli: int | None) -> str:
-    return "none" if milli is None else str(Quantity.from_milli(milli))
-
-
 def load_hpas(paths: Sequence[str]) -> list[HPA]:
     """Return the HPAs of manifests.
 
@@ -201,10 +124,10 @@ def load_hpas(paths: Sequence[str]) -> list[HPA]:
     for item in check_manifests(load_manifests(paths).entries, profile_for(DEFAULT_K8S)):
         if item.result != VALID or item.hpa is None:
             kind = UsageError if item.result == UNREADABLE else RefusedError
-            raise kind(f"hpas.manifests: {item.entry.place}: {item.complaints[0]}")
+            raise kind(f"--hpas: {item.entry.place}: {item.complaints[0]}")
         found.append(item.hpa)
     if not found:
-        raise UsageError(f"hpas.manifests: {' '.join(paths)} holds no HPA")
+        raise UsageError(f"--hpas: {' '.join(paths)} holds no HPA")
     return found
 
 

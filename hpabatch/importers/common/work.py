@@ -19,7 +19,7 @@ from hpabatch._trust import make_folder, why_not_private, why_replaceable
 from hpabatch.errors import RefusedError, UnfinishedError, UsageError
 from hpabatch.history.checks import first_line
 from hpabatch.history.files import empty_folder, lock_file, remove_new_folders
-from hpabatch.history.schema import empty_frame, table_named
+from hpabatch.history.schema import table_named
 from hpabatch.history.store.append import StoreWriter
 from hpabatch.history.store.shards import StoreHistory
 from hpabatch.history.store.storage import temporary_root
@@ -56,17 +56,6 @@ class Sink:
             return None
         history = StoreHistory(self.store.storage, self.store.refresh())
         return history.read(table, optional=True) if table in history.tables else None
-
-    def stored_of(self, table: str, workloads: pl.DataFrame) -> pl.DataFrame:
-        """Return what the store has of workloads (cluster, namespace, target) in a table."""
-        if self.store is None:
-            return empty_frame(table)
-        history = StoreHistory(self.store.storage, self.store.refresh())
-        found = [empty_frame(table)]
-        for (cluster,), theirs in workloads.group_by(["cluster"], maintain_order=True):
-            places = theirs.select("namespace", "target").rows()
-            found.append(history.select(table, str(cluster), places))
-        return pl.concat(found)
 
     @contextmanager
     def part(self, name: str, amend: Amend | None = None) -> Iterator[Counter[str]]:

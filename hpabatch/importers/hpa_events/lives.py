@@ -168,11 +168,10 @@ class Life:
         return found
 
 
-def state_of(hpa: HPA, *, defaulted: bool) -> State:
-    """Return the state that a decoded object shows; `defaulted`: the server has filled it in."""
-    spec = hpa.spec if defaulted else default_spec(hpa.spec)
+def state_of(hpa: HPA) -> State:
+    """Return the state that a decoded object shows."""
     return State(
-        compact_json(encode_spec(spec)),
+        compact_json(encode_spec(hpa.spec)),
         compact_json(dict(hpa.labels)),
         compact_json(dict(hpa.annotations)),
         hpa.generation,

@@ -44,11 +44,6 @@ from hpabatch.model.objects.hpa import HPA, HPAStatus
 SPECS: Final = ms_schema("hpas")
 """Columns of `hpas` without its cluster, times in ms."""
 
-EDITS: Final = pl.Schema(
-    {"namespace": pl.String(), "name": pl.String(), "ts": pl.Int64(), "act": pl.String()}
-)
-"""Times of writes whose content is not recorded: created, edited or deleted."""
-
 
 @dataclass(frozen=True)
 class Events:
@@ -56,7 +51,6 @@ class Events:
 
     Attributes:
         hpas: rows of `hpas` (`SPECS`).
-        edits: writes of HPAs of which only the time is recorded (`EDITS`).
         seen_first: namespace and name of HPAs whose first row begins when they were first seen,
             though they were there before.
         last_ms: the time of the last sighting; None: there was none.
@@ -64,7 +58,6 @@ class Events:
     """
 
     hpas: pl.DataFrame
-    edits: pl.DataFrame
     seen_first: frozenset[tuple[str, str]]
     last_ms: int | None
     warnings: tuple[str, ...]
@@ -116,7 +109,6 @@ class Recorder:
     remarks: Remarks = field(default_factory=Remarks)
     statuses: StatusStore = field(default_factory=StatusStore)
     last_ms: int | None = None
-    _edits: set[tuple[str, str, int, str]] = field(default_factory=set)
     _lives: dict[Place, list[Life]] = field(default_factory=dict)
     _deletions: dict[Place, list[Deletion]] = field(default_factory=dict)
 
@@ -152,23 +144,15 @@ class Recorder:
         """Return what was seen, sorted."""
         rows: list[SpecRow] = []
         seen_first: set[Place] = set()
-        edits = set(self._edits)
         for place, lives in sorted(self._lives.items()):
             rows += spec_rows(*place, lives, self._deleted(place))
             begun = [life for life in lives if life.moments]
             first = min(begun, key=lambda life: life.changes()[0].at_ms, default=None)
             if first is not None and not first.since_known:
                 seen_first.add(place)
-        for row in rows:  # a log of requests alone may never have a uid
-            row["uid"] = row["uid"] or f"hpa-{row['namespace']}-{row['name']}"
-        for (namespace, name), deletions in self._deletions.items():
-            if name and (namespace, name) not in self._lives:
-                edits |= {(namespace, name, one.at_ms, Act.deleted.value) for one in deletions}
-        return Events(
-            pl.DataFrame(rows, schema=SPECS),
-            pl.DataFrame(sorted(edits), schema=EDITS, orient="row"),
-            frozenset(seen_first), self.last_ms, self.remarks.all(), self.statuses,
-        )  # fmt: skip
+        specs = pl.DataFrame(rows, schema=SPECS)
+        warnings = self.remarks.all()
+        return Events(specs, frozenset(seen_first), self.last_ms, warnings, self.statuses)
 
     def _see(self, sighting: Sighting, seen: set[str]) -> None:
         """Take in a sighting; `seen`: uids of the HPAs that its file has shown before."""
@@ -180,11 +164,7 @@ class Recorder:
             return
         if sighting.object is None:
             if sighting.act is not Act.reported:
-                self._span(sighting.at_ms)
-                row = (sighting.namespace, sighting.name, sighting.at_ms, sighting.act.value)
-                if row not in self._edits:
-                    self.remarks.add("writes of HPAs of which only the time is recorded")
-                self._edits.add(row)
+                self.remarks.add("writes of HPAs without the object: log the level RequestResponse")
             return
         hpa, problems = decode_hpa(sighting.object or {})
         errors = [str(one) for one in problems if one.severity is Severity.error]
@@ -207,11 +187,7 @@ class Recorder:
     def _add_spec(
         self, life: Life, sighting: Sighting, hpa: HPA, since_ms: int, is_exact: bool
     ) -> None:
-        # A writer of a status sends along the spec that it read, which may be old.
-        if sighting.act is Act.reported and not sighting.stored and life.moments:
-            return
-        version = _version(sighting) if sighting.stored else 0
-        state = state_of(hpa, defaulted=sighting.stored)
+        version, state = _version(sighting), state_of(hpa)
         if life.moments and not is_exact and not life.moments[-1].state.same(state):
             self.remarks.add("edits of HPAs that may have been earlier than recorded here")
         written = sighting.act is not Act.seen

@@ -1,8 +1,8 @@
 """Sightings of HPAs in the documents of audit logs and recorded watches.
 
-Audit logs: audit.k8s.io Event of the stage ResponseComplete (k8s.io/apiserver apis/audit). At the
-level RequestResponse an event holds the object as the server stored it, at Request what was
-written, at Metadata the timestamp only. Requests that failed, or were dry runs, change nothing.
+Audit logs: audit.k8s.io Event of the stage ResponseComplete (k8s.io/apiserver apis/audit), at the
+level RequestResponse, whose events hold the object as the server stored it. Requests that failed,
+or were dry runs, change nothing.
 
 Watches: {"type", "object"} as in the API and in `kubectl get -w --output-watch-events -o json`.
 They have no timestamp: the recorder adds `received` (RFC 3339, or seconds since 1970).
@@ -140,7 +140,6 @@ class Sighting(NamedTuple):
     Attributes:
         namespace, name: of the HPA; a name of "": every HPA of the namespace.
         object: the object afterwards; None: not recorded.
-        stored: whether `object` is what the server stored, rather than what was asked for.
         uid: where known, else "".
     """
 
@@ -150,7 +149,6 @@ class Sighting(NamedTuple):
     name: str
     at_ms: int
     object: Json | None = None
-    stored: bool = True
     uid: str = ""
 
 
@@ -234,13 +232,12 @@ def _audited(event: Json, place: str) -> Iterator[Sighting | int]:
     elif verb in _WRITES:
         is_status = about.get("subresource") == "status"
         act = Act.reported if is_status else Act.created if verb == "create" else Act.edited
-        stored, asked = response.get("kind") == KIND, object_of(event, "requestObject")
-        found = response if stored else asked if asked.get("kind") == KIND else None
+        found = response if response.get("kind") == KIND else None
         metadata = object_of(found or {}, "metadata")
         name = name or str(metadata.get("name") or "")
         if name:  # else a generated one that is not recorded
             uid = str(metadata.get("uid") or about.get("uid") or "")
-            yield Sighting(place, act, namespace, name, at_ms, found, stored, uid)
+            yield Sighting(place, act, namespace, name, at_ms, found, uid)
 
 
 def object_of(value: Mapping[str, Any], name: str) -> Json:

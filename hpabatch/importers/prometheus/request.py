@@ -26,10 +26,6 @@ class LoginOptions(Request):
     password_file: str | None = option(
         "path", "File with the user's password.", metavar="FILE", unset=f"${PASSWORD_VARIABLE}"
     )
-    cert: str | None = option("path", "Client certificate (PEM).", metavar="FILE")
-    key: str | None = option(
-        "path", "Key of the client certificate (PEM).", metavar="FILE", unset="in --cert"
-    )
     ca: str | None = option(
         "path",
         "Certificates of the authorities that sign the server's (PEM).",
@@ -39,13 +35,6 @@ class LoginOptions(Request):
     insecure: bool = option("flag", "Do not check the server's certificate.", False)
     tenant: str | None = option(
         "text", "Tenant whose data are read (header X-Scope-OrgID).", metavar="NAME"
-    )
-    header: tuple[str, ...] = option(
-        "texts",
-        "Further header, 'Name: value', or @FILE with one a line; may be repeated.",
-        (),
-        metavar="TEXT",
-        secret=True,
     )
 
 
@@ -125,8 +114,7 @@ class PrometheusRequest(Gentleness, LoginOptions, Destination):
     )
     mapping: tuple[str, ...] = option(
         "paths",
-        "Custom metrics: configuration of the adapter, ScaledObjects or mapping file; may be "
-        "repeated.",
+        "Custom metrics: ScaledObjects of KEDA or mapping files; may be repeated.",
         (),
         metavar="FILE",
     )

@@ -56,15 +56,12 @@ _SENTENCES: Mapping[str, str] = {
     "value": "values were no usable numbers and are left out",
     "no container": "series were of pods as a whole or of pause containers and are left out",
     "duplicate": "things were scraped by several sources; one counts",
-    "per cpu": "counters per core were added up",
     "together": "containers of a pod were sampled one by one; they got common times",
     "assumed": "assumed",
     "no replicas": "scale targets have no known size",
     "no pod": "rows are of no known pod and are left out",
     "no request": "containers have no request for cpu",
     "conflict": "gauges had two values at once; the first source counts",
-    "edit": "edits of HPAs changed nothing that is exported",
-    "label": "series or labels of pods",
     "annotation": "annotations of the server",
     "histogram": "native histograms are left out",
 }
@@ -89,7 +86,6 @@ class ImportResult:
         lacking: HPAs (namespace/name) by what is missing of them.
         podless, podded: HPAs of whose target no pod was found in some window, and in some one was.
         remarks: sentences of what does not fit together.
-        details: every disagreement between the server and objects; `notes` counts them.
         unused: manifests of HPAs that nobody exported, in no window and no cluster.
         figures: counters of requests, see `http.Figures`.
     """
@@ -110,7 +106,6 @@ class ImportResult:
     podless: set[str] = field(default_factory=set)
     podded: set[str] = field(default_factory=set)
     remarks: dict[str, None] = field(default_factory=dict)
-    details: tuple[str, ...] = ()
     unused: set[str] | None = None
     figures: Mapping[str, object] = field(default_factory=dict)
 
@@ -186,7 +181,6 @@ class ImportResult:
             ],
             "lacking": {what: sorted(names) for what, names in sorted(self.lacking.items())},
             "notes": list(self.notes),
-            "disagreements": list(self.details),
             "figures": dict(self.figures),
             "places": self.places.to_dicts(),
         }

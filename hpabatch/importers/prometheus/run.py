@@ -37,7 +37,6 @@ from hpabatch.importers.prometheus.reading.window import (
     has_begun,
     windows,
 )
-from hpabatch.importers.prometheus.reading.window_samples import AdapterSeries
 from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.importers.prometheus.result import ImportResult
 from hpabatch.importers.prometheus.site import Beside, look_at, read_beside
@@ -178,7 +177,6 @@ def _import(
             work.append((cluster, replace(window, again=again)))
     for cluster in site.clusters:
         claim_windows(sink, request, cluster, [window for c, window in work if c == cluster])
-    series = AdapterSeries(server, start_ms, end_ms)
     for number, (cluster, window) in enumerate(work):
 
         def tell(share: float, done: int = number, window: Window = window) -> None:
@@ -187,12 +185,11 @@ def _import(
             message = f"{day}: {server.samples:,} samples, {rate:,.0f} samples/s"
             progress(message, (done + share) / len(work))
 
-        WindowImport(request, beside, site, series, cluster, server, sink, window).run(result, tell)
+        WindowImport(request, beside, site, cluster, server, sink, window).run(result, tell)
         result.windows += 1
         server.retry_sizes()
     result.samples, result.halved = server.samples, server.halved
-    result.notes.update(dict.fromkeys((*beside.notes, *beside.told.summary())))
-    result.details = tuple(beside.told.details())
+    result.notes.update(dict.fromkeys(beside.notes))
     result.findings.add(server.findings)
     result.figures = asdict(server.figures)
     return result

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hpabatch.errors import UsageError
-from hpabatch.importers.common.objects import Disagreements, PodRequests, load_hpas
+from hpabatch.importers.common.objects import PodRequests, load_hpas
 from hpabatch.importers.hpa_events.run import Events, read_hpa_events
 from hpabatch.importers.prometheus.client.queries import Queries, Query, need, read_queries
 from hpabatch.importers.prometheus.metrics.mapping import Mappings, read_mappings
@@ -24,11 +24,10 @@ class Beside:
     """Content of the files beside a server.
 
     Attributes:
-        queries: names of series, with the scale targets that mapping files add.
+        queries: names of series, and of scale targets.
         mappings: where custom metrics are.
         objects: of the cluster; None: no file was given.
         requests: of pods, by the objects.
-        told: where the objects say something else.
         events: recorded edits and statuses of HPAs; None: no file was given.
         notes: sentences for the reader of the history.
     """
@@ -39,7 +38,6 @@ class Beside:
     events: Events | None = None
     objects: ClusterObjects | None = None
     requests: PodRequests | None = None
-    told: Disagreements = field(default_factory=Disagreements)
     notes: tuple[str, ...] = ()
 
 
@@ -52,39 +50,22 @@ def read_beside(request: PrometheusRequest) -> Beside:
     """
     queries = read_queries(request.queries)
     mappings = read_mappings(request.mapping)
-    if mappings.scalables:
-        added = {one.kind: one for one in mappings.scalables}
-        queries = replace(queries, scalables={**queries.scalables, **added})
     hpas = load_hpas(request.hpas) if request.hpas else []
     events = read_hpa_events(request.hpa_events) if request.hpa_events else None
     notes = mappings.notes()
     if not request.objects:
         return Beside(queries, mappings, tuple(hpas), events, notes=tuple(notes))
-    objects, told = read_objects(request.objects), Disagreements()
+    objects = read_objects(request.objects)
+    given = {(hpa.namespace or "default", hpa.name) for hpa in hpas}
     return Beside(
         queries,
         mappings,
-        _joined(hpas, objects, told),
+        (*hpas, *(hpa for place, hpa in objects.hpas.items() if place not in given)),
         events,
         objects,
         PodRequests(objects),
-        told,
         notes=(*notes, *objects.notes()),
     )
-
-
-def _joined(hpas: Sequence[HPA], objects: ClusterObjects, told: Disagreements) -> tuple[HPA, ...]:
-    """Return the HPAs of manifests, and those of objects that no manifest has."""
-    given = {(hpa.namespace or "default", hpa.name): hpa for hpa in hpas}
-    told.add(
-        "HPAs differ between --hpas and --objects (the manifest counts)",
-        [
-            "/".join(place)
-            for place, hpa in objects.hpas.items()
-            if place in given and given[place].spec != hpa.spec
-        ],
-    )
-    return (*hpas, *(hpa for place, hpa in objects.hpas.items() if place not in given))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +102,7 @@ def look_at(
         matcher = f'{{__name__=~"{pattern}"}}'
         names += server.label_values("__name__", [matcher], start_ms, end_ms)
     present = queries.present(names)
-    need(present, queries, "hpa_info", "pod_info", "pod_owner")
-    if "cpu" not in present and "cpu_rate" not in present:
-        need(present, queries, "cpu")
+    need(present, queries, "hpa_info", "pod_info", "pod_owner", "cpu")
     info = present["hpa_info"]
     clusters = _clusters(server, request, info, start_ms, end_ms)
     whose = present["pod_owner"] if request.all_workloads else info

@@ -12,7 +12,6 @@ from hpabatch.history.provenance import REQUESTS
 from hpabatch.importers.common.rows import (
     CPU_COUNTER,
     CPU_MILLI,
-    DURATION_MS,
     MEMORY_BYTES,
     METRIC_MILLI,
     QUANTITY,
@@ -43,12 +42,6 @@ _UNITS: Final = {
     "cpu": ("cores", CPU_MILLI), "memory": ("bytes", MEMORY_BYTES), "metrics": ("one", METRIC_MILLI)
 }  # fmt: skip
 """The unit of a source that says none, and all units with their factors."""
-_FRACTIONS: Final = {
-    "cpu": ("a millicore", "up"),
-    "memory": ("a byte", "up"),
-    "metrics": ("a thousandth of a metric", "down"),
-    "replicas": ("", ""),
-}
 _READY_AFTER: Final = (
     "pods are Ready once they use what older ones do; where that does not tell, they are Ready at "
     "once (no lives.ready_after)"
@@ -98,17 +91,13 @@ def _map(level: Level, beside: bool, start_ms: int | None) -> Record:
         "scales": record_of(
             {
                 "from": kinds.word("replicas", "pods", "most_common"),
-                "replicas": kinds.whole(0, MAX_REPLICAS),
                 "at_least": kinds.whole(0, MAX_REPLICAS),
             }
         ),
         "hpas": HPAS,
         "where": EXPRESSION,
         "format": Record(Format, nulls=True),
-        "rounding": record_of(
-            dict.fromkeys(_FRACTIONS, kinds.choice({item.value: item for item in Rounding}))
-        ),
-        "partial": kinds.YES_NO,
+        "rounding": record_of({"replicas": kinds.choice({r.value: r for r in Rounding})}),
         "unpivot": Record(Unpivot, nulls=True),
         "pivot": Record(Pivot, nulls=True),
         "guessed": ListOf(kinds.choice(_SUBJECTS), "a list of requests and hpas", least=0),
@@ -147,7 +136,6 @@ def _columns(level: Level, beside: bool, start_ms: int | None) -> _Columns:
         "cpu": Sources(units={**CPU_MILLI, **counter, QUANTITY: 1e3}, of=of),
         "memory": Sources(units={**MEMORY_BYTES, QUANTITY: 1.0}, of=of),
         "metrics": MapOf(metric, "a mapping of metrics", may_be_empty=True),
-        "window": Sources(units=DURATION_MS, needs_unit=True),
     }
     workload = () if pods and beside else ("workload",)
     return _Columns(record_of(found, "time", *workload, "pod" if pods else "replicas"))
@@ -183,9 +171,7 @@ class _Decoder:
         if size is not None and not (isinstance(size, int) and 0 <= size <= MAX_REPLICAS):
             wanted = f"expected a whole number of pods, got {show(size)}"
             self._wrong("columns.replicas", wanted)
-        if "window" in columns and "window" in given:
-            self._wrong("window", "expected one window, got columns.window too", "keep one")
-        if "window" not in columns and "window" not in given:
+        if "window" not in given:
             self.assumed.append("samples have no window, which counts as 0s (no `window`)")
         limits, requests = dict(given.get("limits", {})), dict(given.get("requests", {}))
         self._complete(limits, requests)
@@ -197,7 +183,10 @@ class _Decoder:
             self.assumed.append("the history has no HPA: replay it with --hpas (no hpas)")
         if "pivot" in given and "unpivot" in given:
             self._wrong("pivot", "expected one of pivot and unpivot, got both")
-        rounding = self._rounding()
+        rounding: Rounding | None = given.get("rounding", {}).get("replicas")
+        if rounding is not None and replicas is None:
+            wanted = "expected columns.replicas, got none"
+            self._wrong("rounding.replicas", wanted, "drop it")
         self.mistakes.refuse()
         return TableMap(
             path=path,
@@ -209,7 +198,6 @@ class _Decoder:
             metrics=metrics,
             replicas=replicas,
             ready=columns.get("ready"),
-            window=columns.get("window"),
             window_ms=given.get("window"),
             requests=requests,
             limits=limits,
@@ -222,7 +210,7 @@ class _Decoder:
             beside=self.beside,
             **{
                 name: given[name]
-                for name in ("where", "unpivot", "pivot", "format", "partial")
+                for name in ("where", "unpivot", "pivot", "format")
                 if name in given
             },
         )
@@ -300,32 +288,13 @@ class _Decoder:
         allowed = ["replicas"] if "replicas" in self.columns else []
         if self.level is Level.pod:
             allowed += ["pods", "most_common"]
-        elif "replicas" in said:
-            self._wrong("scales.replicas", "expected no replicas with level workload", "drop it")
-        origin, size = said.get("from"), said.get("replicas")
+        origin = said.get("from")
         if origin is not None and origin not in allowed:
             self._wrong("scales.from", f"expected one of {', '.join(allowed)}, got {origin!r}")
-        if origin is not None and size is not None:
-            wanted = "expected one of `replicas` and `from`, got both"
-            self._wrong("scales.replicas", wanted)
-        if size is not None:
-            origin = "constant"
         if origin is None:
             origin = allowed[0] if allowed else "replicas"
             told = "the replicas column" if origin == "replicas" else "the number of pods alive"
             self.assumed.append(f"recorded sizes are {told} (no scales.from)")
         if origin == "pods" and "at_least" not in said:
             self.assumed.append("a size counted from pods is at least 1 (no scales.at_least)")
-        return Scales(origin, said.get("at_least", int(origin == "pods")), size or 0)
-
-    def _rounding(self) -> dict[str, Rounding]:
-        found: dict[str, Rounding] = dict(self.given.get("rounding", {}))
-        for name in found:
-            if name not in self.columns:
-                self._wrong(f"rounding.{name}", f"expected columns.{name}, got none", "drop it")
-        for name, (fraction, default) in _FRACTIONS.items():
-            if name not in found and default:
-                found[name] = Rounding(default)
-                if name != "metrics" or "metrics" in self.columns:
-                    self.assumed.append(f"fractions of {fraction} are rounded {default}")
-        return found
+        return Scales(origin, said.get("at_least", int(origin == "pods")))

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count, pairwise
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Final, cast
 
 import polars as pl
 import pyarrow as pa
@@ -26,7 +26,6 @@ from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.checks import BROKEN
 from hpabatch.history.files import check_regular, open_regular
 from hpabatch.history.parquet import LARGE_FOOTER, MAGIC, check_groups
-from hpabatch.importers.table.kubectl import kubectl_csv
 from hpabatch.importers.table.map import SEPARATORS, Format, TableMap
 from hpabatch.inputs.documents import show
 from hpabatch.model.suggestions import did_you_mean
@@ -460,3 +459,97 @@ def _faulty_line(path: Path, separator: str) -> str:
     except (HistoryError, *BROKEN_FILE):
         pass  # a packed file may be damaged further on, too
     return ""
+
+
+_HEAD_BYTES: Final = 4096
+_MOST_BYTES: Final = 64 << 20
+_COLUMNS: Final = r"[ \t]{2,}"
+_GET: Final = re.compile(r"(NAMESPACE +)?NAME +REFERENCE +TARGETS +MINPODS +MAXPODS +REPLICAS")
+_PERCENT: Final = re.compile(r"(\d+)%?(?: \([^)]*\))? */ *(\d+)%")
+_UNKNOWN: Final = re.compile(r"<unknown> */ *([0-9.]+[A-Za-z]*%?)")
+_AGE: Final = re.compile(r"(\d+)([dhms])")
+_SECONDS: Final = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
+_SYNC_S: Final = 15
+
+
+def kubectl_csv(path: Path) -> bytes | None:
+    """Return what `kubectl get hpa` (-w) printed as a CSV, None of another file.
+
+    `elapsed_s` is the time since the first row of an HPA, by its age; rows of one age are a sync
+    of 15 s apart.
+
+    Raises:
+        HistoryError: it is too long for memory.
+        UsageError: it is of HPAs of which no percentage has a value.
+        OSError: it cannot be read.
+    """
+    with open_regular(path) as stream:
+        head = stream.read(_HEAD_BYTES)
+        lines = head.decode("utf-8-sig", "replace").lstrip()
+        if lines.startswith("$"):  # the command itself
+            lines = lines.partition("\n")[2]
+        if not _GET.match(lines):
+            return None
+        data = head + stream.read(_MOST_BYTES)
+    if len(data) > _MOST_BYTES:
+        raise HistoryError(
+            f"{path}: expected at most {_MOST_BYTES >> 20} MiB of kubectl's text, got more: "
+            "cut it into several files"
+        )
+    rows = list(_listed(data.decode("utf-8-sig", "replace")))
+    if rows and all(row["failed"] and not row["current_pct"] for row in rows):
+        raise UsageError(
+            f"{path}: expected a percentage with a value, got none beside {rows[0]['failed']}: "
+            "where no metric has a value the HPA keeps its size; kubectl describe hpa gives the "
+            "reason, mostly containers without requests or a cluster without a metrics API"
+        )
+    written = io.StringIO()
+    writer = csv.DictWriter(written, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return written.getvalue().encode()
+
+
+def _listed(text: str) -> Iterator[dict[str, object]]:
+    """Yield the rows of a list of HPAs; repeated headers are none."""
+    rows = [re.split(_COLUMNS, line.strip()) for line in text.splitlines()]
+    start = next(k for k, row in enumerate(rows) if row[0] in ("NAME", "NAMESPACE"))
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for cells in rows[start + 1 :]:
+        if len(cells) < 3 or cells == rows[start]:
+            continue
+        row = dict(zip(rows[start], cells, strict=False))
+        age_s = sum(int(n) * _SECONDS[unit] for n, unit in _AGE.findall(row.get("AGE", "")))
+        key = f"{row.get('NAMESPACE', '')}/{row['NAME']}"
+        elapsed_s = age_s - first.setdefault(key, age_s)
+        elapsed_s = max(elapsed_s, last[key] + _SYNC_S) if key in last else elapsed_s
+        last[key] = elapsed_s
+        kind, _, workload = row.get("REFERENCE", "").partition("/")
+        yield {
+            "elapsed_s": elapsed_s,
+            "namespace": row.get("NAMESPACE", "default"),
+            "kind": kind,
+            "workload": workload,
+            **_target(row.get("TARGETS", "")),
+            "replicas": row.get("REPLICAS", ""),
+            "min": row.get("MINPODS", ""),
+            "max": row.get("MAXPODS", ""),
+        }
+
+
+def _target(text: str) -> dict[str, object]:
+    """Return a percentage, its target, and the target of a metric without a value.
+
+    Of several percentages it is the one furthest above its target: the HPA follows the metric that
+    asks for most.
+    """
+    pairs, failed = _PERCENT.findall(text), _UNKNOWN.search(text)
+    percent = failed[1].removesuffix("%") if failed is not None and "%" in failed[1] else ""
+    most = max(pairs, key=lambda pair: int(pair[0]) / max(int(pair[1]), 1), default=("", percent))
+    current, target = most
+    return {
+        "current_pct": f"{current}%" if current else "",
+        "target_pct": target,
+        "failed": f"<unknown>/{failed[1]}" if failed is not None else "",
+    }

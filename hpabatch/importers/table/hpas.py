@@ -1,9 +1,9 @@
-"""HPAs of an imported table: manifests, or one template with exceptions by workload."""
+"""HPAs of an imported table: one template with exceptions by workload, and those of objects."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,7 +12,6 @@ import polars as pl
 from hpabatch.errors import UsageError
 from hpabatch.history.checks import check_validity
 from hpabatch.history.columns import TIME
-from hpabatch.importers.common.objects import load_hpas
 from hpabatch.importers.table.objects import Beside
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.document_keys import ListOf, MapOf, Scalar, record_of
@@ -20,9 +19,7 @@ from hpabatch.inputs.documents import Mistakes, Place, show
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.defaults import default_hpa
 from hpabatch.model.objects.encode import spec_to_json
-from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.objects.validate import validate_hpa
-from hpabatch.model.suggestions import did_you_mean
 from hpabatch.model.versions import DEFAULT_K8S, profile_for
 
 Workload = tuple[str, str, str, str]
@@ -41,19 +38,18 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class HpaMap:
-    """Manifests by path, or a template; `exceptions` by workload or namespace/workload.
+    """A template; `exceptions` by workload or namespace/workload.
 
     An exception of None: that workload has no HPA.
     """
 
-    manifests: tuple[str, ...] = ()
     template: Template | None = None
     exceptions: Mapping[str, Template | None] = field(default_factory=dict)
 
     @property
     def given(self) -> bool:
         """Whether the map says anything about HPAs."""
-        return bool(self.manifests or self.template or self.exceptions)
+        return bool(self.template or self.exceptions)
 
 
 def _mapping(value: object) -> Mapping[str, object]:
@@ -105,25 +101,20 @@ class _Exception:
 
 
 HPAS: Final = record_of({
-    "manifests": ListOf(kinds.text("a path"), "a path or a list of paths"),
     "template": _SETTINGS,
     "workloads": MapOf(_Exception(), "a mapping of workloads", may_be_empty=True),
 })  # fmt: skip
 
 
 def hpa_map(place: Place, given: Mapping[str, Any], assumed: list[str]) -> HpaMap:
-    """Return what `hpas` of a map, at a place, has given; paths are relative to the map's folder.
+    """Return what `hpas` of a map, at a place, has given.
 
     Raises:
         MistakesError: all that is missing, and HPAs that the API server would refuse.
     """
-    if "manifests" in given:
-        if len(given) > 1:
-            place.at("manifests").refuse("expected manifests or a template, got both")
-        return HpaMap(manifests=tuple(str(place.folder / path) for path in given["manifests"]))
     base, workloads = given.get("template"), dict(given.get("workloads", ()))
     if base is None and not workloads:
-        place.refuse("expected manifests, template or workloads, got none of them")
+        place.refuse("expected template or workloads, got neither")
     mistakes, template = Mistakes(), None
     if base is not None:
         template = mistakes.tried(_template, place.at("template"), base)
@@ -192,26 +183,14 @@ def _spec(template: Template, kind: str, name: str, place: Place | None = None) 
 
 def hpa_rows(
     hpas: HpaMap, workloads: Mapping[Workload, int], beside: Beside | None = None
-) -> tuple[pl.DataFrame, list[str]]:
+) -> pl.DataFrame:
     """Return the `hpas` table for workloads, each with the ms from which its HPA is in force.
 
-    What the map says of a workload goes before the objects, these before the template. Warnings
-    name manifests that fit no workload of the table.
-
-    Raises:
-        UsageError, RefusedError: see `load_hpas`.
+    What the map says of a workload goes before the objects, these before the template.
     """
     rows: list[dict[str, object]] = []
     stated: set[Workload] = set()
-    astray: list[HPA] = []
-    for hpa in load_hpas(hpas.manifests) if hpas.manifests else ():
-        scaled = hpa.spec.scale_target_ref
-        target = (hpa.namespace or "default", scaled.kind, scaled.name)
-        fitting = [place for place in workloads if place[1:] == target]
-        stated.update(fitting)
-        rows += [_row(place, hpa.name, spec_to_json(hpa), workloads[place]) for place in fitting]
-        astray += [] if fitting else [hpa]
-    for place, since_ms in () if hpas.manifests else workloads.items():
+    for place, since_ms in workloads.items():
         names = (f"{place[1]}/{place[3]}", place[3])
         exception = next((name for name in names if name in hpas.exceptions), None)
         if exception is not None:
@@ -231,80 +210,45 @@ def hpa_rows(
                    "generation": pl.Int64}  # fmt: skip
     times = [name for name in ("valid_from", "created") if name in schema]
     frame = pl.DataFrame(rows, schema=schema).with_columns(pl.col(times).cast(TIME))
-    return frame.with_columns(valid_to=pl.lit(None, dtype=TIME)), _told_astray(astray, workloads)
+    return frame.with_columns(valid_to=pl.lit(None, dtype=TIME))
 
 
-def in_store(
-    hpas: pl.DataFrame, stored: pl.DataFrame | None, replaced: pl.DataFrame | None = None
-) -> pl.DataFrame:
-    """Return the rows to add so that the HPAs of a store and of an import make one history.
+def in_store(hpas: pl.DataFrame, stored: pl.DataFrame | None) -> pl.DataFrame:
+    """Return the rows to add so that an import's specs hold from their begin on.
 
-    A spec that is in force already is left out; one that is in force when another begins ends
-    there, by a row with its key that the store takes for the newer one.
+    A store keeps the specs of rows that were replaced: one that is in force ends where the import's
+    begins, later ones become the import's, by rows with their keys that the store takes for newer.
 
     Args:
         hpas: rows of the import, at most one per HPA, without an end.
         stored: the table of the store; None: it has none.
-        replaced: cluster, namespace, target and last ts (ms) of the workloads whose rows were taken
-            away until then: specs of the store that begin until then are the import's; None: no
-            rows were.
 
     Raises:
-        HistoryError: what comes out would have two specs at once.
+        HistoryError: the store has two specs at once.
     """
     if stored is None or stored.is_empty() or hpas.is_empty():
         return hpas
-    known = stored.select(hpas.columns).sort("valid_from")
+    known = stored.select(hpas.columns).sort(*_HPA, "valid_from")
+    check_validity(known, "hpas of the store")
     specs: dict[tuple[object, ...], list[dict[str, Any]]] = defaultdict(list)
     for row in known.join(hpas, on=_HPA, how="semi", maintain_order="left").rows(named=True):
         specs[tuple(row[name] for name in _HPA)].append(row)
     added: list[dict[str, Any]] = []
-    until: dict[tuple[Any, ...], Any] = {}
-    if replaced is not None:
-        target = pl.col("spec").str.json_path_match("$.scaleTargetRef.name")
-        named = hpas.select(*_HPA, target=target)
-        named = named.join(replaced, on=["cluster", "namespace", "target"])
-        times = named.select(*_HPA, pl.col("last").cast(TIME))
-        until = {tuple(key): last for *key, last in times.rows()}
     for row in hpas.rows(named=True):
-        key = tuple(row[name] for name in _HPA)
-        since, others = row["valid_from"], specs[key]
+        others, since = specs[tuple(row[name] for name in _HPA)], row["valid_from"]
+        later = [one for one in others if one["valid_from"] > since]
         added += [
-            {**row, "valid_from": one["valid_from"], "valid_to": one["valid_to"]}
+            {**one, "valid_to": since}
             for one in others
-            if since < one["valid_from"] <= until.get(key, since) and one["spec"] != row["spec"]
+            if one["valid_from"] < since and (one["valid_to"] is None or one["valid_to"] > since)
         ]
-        older = next((one for one in reversed(others) if one["valid_from"] < since), None)
-        newer = next((one for one in others if one["valid_from"] > since), None)
-        if older is not None and (older["valid_to"] is None or older["valid_to"] > since):
-            if older["spec"] == row["spec"]:
-                continue
-            added.append({**older, "valid_to": since})
-        added.append({**row, "valid_to": None if newer is None else newer["valid_from"]})
-    found = pl.DataFrame(added, schema=hpas.schema)
-    columns = [*_HPA, "valid_from"]
-    whole = pl.concat([known, found]).unique(columns, keep="last", maintain_order=True)
-    check_validity(whole.sort(columns), "hpas of the store with those of the map")
-    return found
+        times = ("valid_from", "valid_to")
+        added += [{**row, **{name: one[name] for name in times}} for one in later]
+        added.append({**row, "valid_to": later[0]["valid_from"] if later else None})
+    return pl.DataFrame(added, schema=hpas.schema)
 
 
 _HPA = ("cluster", "namespace", "name")
-
-
-def _told_astray(hpas: Sequence[HPA], workloads: Iterable[Workload]) -> list[str]:
-    """Return a warning of HPAs that scale no workload of the table, if there are any."""
-    if not hpas:
-        return []
-    first, places = hpas[0], list(workloads)
-    namespace, target = first.namespace or "default", first.spec.scale_target_ref
-    others = [p[2] for p in places if p[1] == namespace and p[3] == target.name]
-    hint = did_you_mean(f"{namespace}/{target.name}", [f"{p[1]}/{p[3]}" for p in places])
-    if others:
-        hint = f": the table has a {others[0]} {target.name}, and its target is a {target.kind}"
-    if len(hpas) == 1:
-        return [f"HPA {namespace}/{first.name} has no target here{hint}"]
-    told = f"{len(hpas):,} HPAs of hpas.manifests have no target here, first "
-    return [f"{told}{namespace}/{first.name}{hint}"]
 
 
 def _row(place: Workload, name: str, spec: str, since_ms: int) -> dict[str, object]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -23,7 +23,6 @@ from hpabatch.importers.table.values import Amount, Source, TimeSource, pattern_
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.document_keys import ListOf, Scalar, key
 from hpabatch.inputs.documents import Place
-from hpabatch.model.times import show_instant
 
 _TWO_GROUPS = pattern_of(
     2, "as in ^(.+)_(cpu|replicas)$: the name, and the column that gets the value"
@@ -51,11 +50,6 @@ class Unpivot:
             got = "both" if self.value else "neither"
             place.refuse(f"expected one of value and pattern, got {got}")
         return self
-
-    def describe(self) -> str:
-        """Return a description for people."""
-        told = f"the columns beside {', '.join(self.keep)} become rows, their names {self.name}"
-        return f"{told}, by {self.pattern}" if self.pattern else told
 
     def needed(self, columns: Sequence[str]) -> list[str]:
         """Return the columns of a file that are read."""
@@ -122,10 +116,6 @@ class Pivot:
             place.refuse(f"expected two columns, got {self.name} twice")
         return self
 
-    def describe(self) -> str:
-        """Return a description for people."""
-        return f"the values of {self.name} become columns, with what {self.value} says"
-
     def metrics(self, values: Collection[str], columns: Collection[str]) -> list[str]:
         """Return those of a map's names of values that are metrics, as they are no columns."""
         return [name for name in values if name not in columns]
@@ -181,11 +171,10 @@ class Lives:
 
 @dataclass(frozen=True, slots=True)
 class Scales:
-    """Where recorded sizes come from: replicas, pods, most_common or a constant (`size`)."""
+    """Where recorded sizes come from: replicas, pods or most_common."""
 
     origin: str
     at_least: int = 0
-    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +193,9 @@ class Format:
 class TableMap:
     """A decoded map file. Sources are keyed by meaning; amounts are requests and limits.
 
-    `partial`: entries may match nothing. `guessed`: subjects of provenance that --init guessed.
-    `beside`: objects of the cluster; then `texts` may lack
-    workload, kind and container, which the objects say.
+    `guessed`: subjects of provenance that --init guessed. `beside`: objects of the cluster; then
+    `texts` may lack workload, kind and container, which the objects say. `rounding` is that of
+    replicas; None: a fraction is a fault.
     """
 
     path: Path
@@ -218,7 +207,6 @@ class TableMap:
     metrics: Mapping[str, Source]
     replicas: Source | None
     ready: Source | None
-    window: Source | None
     window_ms: int | None
     requests: Mapping[str, Amount]
     limits: Mapping[str, Amount]
@@ -229,9 +217,8 @@ class TableMap:
     unpivot: Unpivot | None = None
     pivot: Pivot | None = None
     format: Format = field(default_factory=Format)
-    rounding: Mapping[str, Rounding] = field(default_factory=dict)
+    rounding: Rounding | None = None
     assumed: tuple[str, ...] = ()
-    partial: bool = False
     guessed: tuple[str, ...] = ()
     beside: Beside | None = None
 
@@ -239,34 +226,6 @@ class TableMap:
     def whole_pods(self) -> bool:
         """Whether the table does not tell the containers of a pod apart."""
         return "container" not in self.texts
-
-    def describe(self) -> list[tuple[str, str]]:
-        """Return the map as (meaning, source)."""
-        time = self.time.source.describe()
-        time += "".join(f", {text}" for text in (self.time.unit, self.time.zone) if text)
-        if self.time.start_ms is not None:
-            time += f" since {show_instant(self.time.start_ms)}"
-        found = [("level", str(self.level)), ("time", time)]
-        sources = {**self.texts, "cpu": self.cpu, "memory": self.memory}
-        sources |= {f"metric {name}": source for name, source in self.metrics.items()}
-        sources |= {"replicas": self.replicas, "ready": self.ready, "window": self.window}
-        found += [(name, item.describe()) for name, item in sources.items() if item is not None]
-        for kind, amounts in (("limit", self.limits), ("request", self.requests)):
-            found += [
-                (f"{name} {kind}", amount.describe("cores" if name == "cpu" else "bytes"))
-                for name, amount in amounts.items()
-            ]
-        shapes = {"unpivot": self.unpivot, "pivot": self.pivot}
-        found += [(key, shape.describe()) for key, shape in shapes.items() if shape is not None]
-        if self.where is not None:
-            found.append(("where", self.where))
-        found.append(("sizes", f"{self.scales.origin}, at least {self.scales.at_least}"))
-        lives = ", ".join(
-            f"{name.removesuffix('_ms')} {value // 1000}s"
-            for name, value in asdict(self.lives).items()
-            if value is not None
-        )
-        return [*found, ("lives", lives)]
 
     def used_columns(self) -> list[str]:
         """Return the names of all columns that the map needs, without the added `_time_ms`."""
@@ -283,7 +242,7 @@ class TableMap:
         """Return the columns of what a row says: of a long table, also its metrics."""
         amounts = (*self.requests.values(), *self.limits.values())
         names = _columns([
-            self.cpu, self.memory, *self.metrics.values(), self.replicas, self.ready, self.window,
+            self.cpu, self.memory, *self.metrics.values(), self.replicas, self.ready,
             *(amount.source for amount in amounts),
         ])  # fmt: skip
         return [name for name in dict.fromkeys(names) if name != TIME_COLUMN]

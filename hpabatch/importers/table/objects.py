@@ -14,10 +14,9 @@ import polars as pl
 
 from hpabatch.cluster.objects.rows import labels_text, time_or_none
 from hpabatch.cluster.objects.types import PodObject
-from hpabatch.importers.common.objects import Disagreements, PodRequests, hpa_row
+from hpabatch.importers.common.objects import PodRequests, hpa_row
 from hpabatch.inputs.cluster_objects import ClusterObjects
 from hpabatch.model.printable import counted
-from hpabatch.model.suggestions import near_path
 
 DEFAULT_CONTAINER: Final = "app"
 DEFAULT_KIND: Final = "Deployment"
@@ -29,16 +28,11 @@ _THERE: Final = 1 << 40
 
 
 class Beside:
-    """Objects beside a table, and where they say something else.
-
-    Attributes:
-        told: disagreements since they were last taken.
-    """
+    """Objects beside a table."""
 
     def __init__(self, objects: ClusterObjects) -> None:
         self.objects = objects
         self.requests = PodRequests(objects)
-        self.told = Disagreements()
 
     def container_of(self, namespace: str, workload: tuple[str, str], pod: str = "") -> str:
         """Return the container that a value of a pod as a whole belongs to."""
@@ -87,16 +81,7 @@ class Beside:
         joined = lives.join(self._pods, on=["namespace", "pod"], how="left", maintain_order="left")
         within = (pl.col("p_created") <= pl.col("begin")).fill_null(value=False)
         same = (pl.col("given") == "") | (pl.col("given") == pl.col("p_uid"))
-        others = joined.filter(within & ~same).select("namespace", "pod", "given", "p_uid")
-        self.told.add(
-            "pods have another uid in the objects (the table's counts)",
-            [
-                f"{space}/{pod} ({one} in the table, {two} in the objects)"
-                for space, pod, one, two in others.rows()
-            ],
-        )
         mine = within & same
-        self._compare_owners(joined.filter(mine))
         ready = pl.col("p_ready")
         believed = (ready - pl.col("p_created") <= SLOW_START_MS) | (ready <= pl.col("begin"))
         created = pl.when(mine).then("p_created").otherwise("created")
@@ -110,16 +95,6 @@ class Beside:
         following = pl.col("created").shift(-1).over("cluster", "namespace", "target", "pod")
         found = found.with_columns(gone=pl.min_horizontal("gone", following))
         return found.select(lives.columns)
-
-    def _compare_owners(self, lives: pl.DataFrame) -> None:
-        """Note pods that the table counts to another workload than the objects do."""
-        examples = []
-        for namespace, pod, target in lives.select("namespace", "pod", "target").rows():
-            place = self.objects.workload_of(namespace, pod)
-            if place is not None and place[1] != target:
-                told = f"{target} in the table, {place[1]} in the objects"
-                examples.append(f"{namespace}/{pod} ({told})")
-        self.told.add("pods have another workload in the objects (the table's counts)", examples)
 
     @cached_property
     def _pods(self) -> pl.DataFrame:
@@ -172,21 +147,6 @@ class Beside:
             return None
         return workload.scale.selector
 
-    def compare_sizes(self, sizes: pl.DataFrame) -> None:
-        """Note workloads whose last size in the table is not that of now."""
-        place = ["namespace", "kind", "target"]
-        last = sizes.sort("ts").unique(["cluster", *place], keep="last", maintain_order=True)
-        examples = []
-        for namespace, kind, target, size in last.select(*place, "replicas").rows():
-            workload = self.objects.workloads.get((namespace, kind, target))
-            scale = None if workload is None else workload.scale
-            if workload is None or scale is None or scale.error or not workload.is_sized:
-                continue
-            if scale.replicas != size:
-                told = f"{size} at the table's end, {scale.replicas} in the objects"
-                examples.append(f"{namespace}/{target} ({told})")
-        self.told.add("workloads have another size by now (the table's counts)", examples)
-
     def hpa_rows(
         self,
         workloads: Mapping[tuple[str, str, str, str], int],
@@ -200,17 +160,14 @@ class Beside:
                 there, in ms.
             stated: those whose HPA the map states, or that it says have none.
         """
-        specs = {(row["namespace"], row["name"]): row["spec"] for row in rows}
-        found, differing = [], []
+        named = {(row["namespace"], row["name"]) for row in rows}
+        found = []
         for place, since_ms in workloads.items():
             for hpa in self.objects.by_target.get(place[1:], ()):
                 row = hpa_row(hpa, place[0], since_ms)
                 name = (hpa.namespace, hpa.name)
-                if place not in stated and name not in specs:
+                if place not in stated and name not in named:
                     found.append(row)
-                elif specs.get(name) != row["spec"]:
-                    differing.append("/".join(name))
-        self.told.add("HPAs differ between the map and the objects (the map counts)", differing)
         return found
 
     def notes(
@@ -232,17 +189,12 @@ class Beside:
             for hpa in hpas_of
             if target not in there
         ]
-        found = self.objects.notes() + self._other_namespace(there)
+        found = self.objects.notes()
         if other:
-            target = pl.col("spec").str.json_path_match("$.scaleTargetRef.name")
-            scaled = set(hpas.select(pl.concat_str("namespace", target, separator="/")).to_series())
-            bare = sorted({f"{namespace}/{name}" for namespace, _, name in there} - scaled)
-            names = sorted("/".join(name) for name in other)
-            hints = ((name, near_path(name, bare)) for name in names)
-            near = (f"{name}{hint} It has rows and no HPA" for name, hint in hints if hint)
+            first = "/".join(min(other))
             found.append(
                 f"--objects: {len(other):,} of {counted(len(self.objects.hpas), 'HPA')} not used: "
-                f"the table has no rows of their targets (first {next(near, names[0])})"
+                f"the table has no rows of their targets (first {first})"
             )
         ends = hpas.join(spans, on="cluster").filter(
             pl.col("valid_from").dt.timestamp("ms") > pl.col("last")
@@ -255,19 +207,3 @@ class Beside:
                 "under hpas in the map to decide as if they had been there"
             )
         return found
-
-    def _other_namespace(self, there: Collection[tuple[str, str, str]]) -> list[str]:
-        """Return a sentence if workloads are known only in another namespace than the table's."""
-        known = {*self.objects.workloads, *self.objects.by_target}
-        elsewhere = {(kind, name): namespace for namespace, kind, name in sorted(known)}
-        lost = [key for key in sorted(there) if key not in known and key[1:] in elsewhere]
-        if not lost:
-            return []
-        namespace, kind, name = lost[0]
-        more = f" (and {counted(len(lost) - 1, 'more workload')})" if len(lost) > 1 else ""
-        theirs = elsewhere[kind, name]
-        return [
-            f"--objects: {namespace}/{name} of the table{more} is not among the objects, but "
-            f"{theirs}/{name} is: if it is the same, state columns.namespace: {{value: {theirs}}} "
-            "in the map"
-        ]

@@ -14,8 +14,8 @@ from typing import Final
 import polars as pl
 
 from hpabatch.history.columns import AFTER_MS, TIME
-from hpabatch.importers.common.objects import AMOUNTS, compare_amounts, known_requests, with_known
-from hpabatch.importers.common.rows import CPU_COUNTER, changed_rows, is_new, whole
+from hpabatch.importers.common.objects import AMOUNTS, known_requests, with_known
+from hpabatch.importers.common.rows import CPU_COUNTER, Rounding, changed_rows, is_new, whole
 from hpabatch.importers.table.lives import (
     LIFE,
     PLACE,
@@ -26,10 +26,9 @@ from hpabatch.importers.table.lives import (
     states_table,
 )
 from hpabatch.importers.table.map import Level, TableMap
-from hpabatch.importers.table.objects import DEFAULT_KIND, Beside
+from hpabatch.importers.table.objects import DEFAULT_KIND
 from hpabatch.importers.table.rows import KEY, METRIC, POD_KEY, amounts, usage_names
 from hpabatch.importers.table.spill import Keyed, number_rows
-from hpabatch.importers.table.strict import Containers, above_limits, lacking_requests
 from hpabatch.importers.table.values import Amount
 
 Add = Callable[[str, pl.DataFrame], None]
@@ -47,8 +46,7 @@ class Figures:
     """Counts of a group or of all: rows by table, samples, and the largest usage seen (0: none).
 
     `unsized` rows say no replicas, nor does an earlier one; `conflicts` are metrics of which
-    the rows of a pod's containers (or of a namespace) say different values. `lacking` and `above`
-    are containers without a request, and with one above its limit.
+    the rows of a pod's containers (or of a namespace) say different values.
     """
 
     samples: int = 0
@@ -58,12 +56,9 @@ class Figures:
     cpu_milli: int = 0
     memory_bytes: int = 0
     written: Counter[str] = field(default_factory=Counter)
-    told: dict[str, list[str]] = field(default_factory=dict)
-    lacking: Containers = frozenset()
-    above: Containers = frozenset()
 
     def add(self, other: Figures) -> None:
-        """Add the figures of another group, but what was told."""
+        """Add the figures of another group."""
         self.written.update(other.written)
         self.samples += other.samples
         self.duplicates += other.duplicates
@@ -71,15 +66,10 @@ class Figures:
         self.conflicts += other.conflicts
         self.cpu_milli = max(self.cpu_milli, other.cpu_milli)
         self.memory_bytes = max(self.memory_bytes, other.memory_bytes)
-        self.lacking |= other.lacking
-        self.above |= other.above
 
     def see(self, name: str, frame: pl.DataFrame) -> None:
         """Look at rows of a table that are written."""
-        if name == "pod_requests":
-            self.lacking |= lacking_requests(frame)
-            self.above |= above_limits(frame)
-        elif name == "pod_metrics":
+        if name == "pod_metrics":
             largest = (frame["cpu_milli"].max(), frame["memory_bytes"].max())
             cpu, memory = (value if isinstance(value, int) else 0 for value in largest)
             self.cpu_milli = max(self.cpu_milli, cpu)
@@ -101,13 +91,6 @@ class Figures:
         if self.memory_bytes > _MEMORY_BYTES_LIKELY:
             size = self.memory_bytes >> 40
             found.append(f"one sample uses {size} TiB of memory: is columns.memory.unit right?")
-        if self.above:
-            *place, resource = min(self.above)
-            more = f" (and {len(self.above) - 1:,} more)" if len(self.above) > 1 else ""
-            found.append(
-                f"the {resource} request of {'/'.join(place[1:])}{more} is above its limit, which "
-                "Kubernetes refuses: check requests and limits"
-            )
         return found
 
 
@@ -187,7 +170,7 @@ def without_duplicates(rows: pl.DataFrame, table: TableMap) -> tuple[pl.DataFram
     if table.pivot is None:
         found = _where(rows, last)
         return found, rows.height - found.height
-    said = [name for name in (*amounts(table), "replicas", "ready", "window") if name in rows]
+    said = [name for name in (*amounts(table), "replicas", "ready") if name in rows]
     found = rows.with_columns(pl.col(said).forward_fill().over(KEY, "ts")).filter(last)
     values = [frame.select(pl.col(usage_names(table)).count()).row(0) for frame in (rows, found)]
     return found, sum(values[0]) - sum(values[1])
@@ -302,8 +285,6 @@ def recorded_sizes(rows: pl.DataFrame) -> pl.DataFrame:
 def sample_tables(rows: pl.DataFrame, table: TableMap) -> Iterator[tuple[str, pl.DataFrame]]:
     """Yield pod_metrics and pod_custom_metrics of rows that have their uid."""
     window = pl.lit(table.window_ms, dtype=pl.Int64)
-    if table.window is not None:
-        window = pl.col("window").fill_null(window)
     empty = pl.lit(None, dtype=pl.Float64)
     cpu = pl.col("cpu") if table.cpu is not None else empty
     memory = pl.col("memory") if table.memory is not None else empty
@@ -315,8 +296,8 @@ def sample_tables(rows: pl.DataFrame, table: TableMap) -> Iterator[tuple[str, pl
                 *(*_SAMPLE, "container"),
                 pl.col("ts").cast(TIME),
                 window.alias("window_ms"),
-                whole(cpu, table.rounding["cpu"]).alias("cpu_milli"),
-                whole(memory, table.rounding["memory"]).alias("memory_bytes"),
+                whole(cpu, Rounding.up).alias("cpu_milli"),
+                whole(memory, Rounding.up).alias("memory_bytes"),
             ),
         )
     for name in (name for name, source in table.metrics.items() if not source.kind):
@@ -347,7 +328,7 @@ def _metric_rows(
         *place,
         pl.lit(name).alias("metric"),
         pl.col("ts").cast(TIME),
-        whole(pl.col(METRIC + name), table.rounding["metrics"]).alias("value_milli"),
+        whole(pl.col(METRIC + name), Rounding.down).alias("value_milli"),
         *more,
     )
 
@@ -461,7 +442,7 @@ def requests_table(
         rows = _over_time(containers, changes.rename(REQUESTED, strict=False))
     rows = _with_objects(rows, table, said)
     for name in AMOUNTS:
-        rows = _with_amount(rows, name, said.get(name, Amount()), table.beside)
+        rows = _with_amount(rows, name, said.get(name, Amount()))
     for name, amount in said.items():
         if amount.share is not None:
             limit = pl.col(name.replace("_milli", "_limit_milli"))
@@ -516,9 +497,7 @@ def _with_objects(rows: pl.DataFrame, table: TableMap, said: dict[str, Amount]) 
     return with_known(rows, known, _CONTAINER)
 
 
-def _with_amount(
-    rows: pl.DataFrame, name: str, amount: Amount, beside: Beside | None
-) -> pl.DataFrame:
+def _with_amount(rows: pl.DataFrame, name: str, amount: Amount) -> pl.DataFrame:
     """Add an amount as the first of its sources has it."""
     places = rows.select(_PLACE).unique(maintain_order=True)
     listed = [amount.named(*row) for row in places.rows()] if amount.listed else None
@@ -528,13 +507,6 @@ def _with_amount(
     # The map's amounts are those of containers that run.
     runs = pl.col("kind").is_null() | pl.col("kind").is_in(["app", "sidecar"])
     rows = rows.with_columns(own=own.cast(pl.Int64), listed=pl.when(runs).then("listed"))
-    if beside is not None:
-        last = rows.filter(pl.col(f"o.{name}").is_not_null()).sort("valid_from")
-        last = last.unique(_CONTAINER, keep="last", maintain_order=True)
-        stated = last.filter(pl.col("own").is_not_null())
-        compare_amounts(stated, name, "own", beside.told, ("in the table", "the table counts"))
-        stated = last.filter(pl.col("own").is_null() & pl.col("listed").is_not_null())
-        compare_amounts(stated, name, "listed", beside.told, ("in the map", "the map counts"))
     constant = pl.when(runs).then(pl.lit(amount.constant, pl.Int64))
     told = pl.coalesce("own", "listed", f"o.{name}", constant)
     return rows.with_columns(told.alias(name)).drop("own", "listed")

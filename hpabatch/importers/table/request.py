@@ -38,7 +38,6 @@ class TableRequest(Destination):
         unset="as in the map",
     )
     dry_run: bool = option("flag", "Write nothing; show what would be done.", False)
-    strict: bool = option("flag", "Refuse rows that would be left out as faulty.", False)
 
     @property
     def start_ms(self) -> int | None:

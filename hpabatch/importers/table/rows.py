@@ -2,7 +2,7 @@
 
 The result ("clean rows") has: cluster, namespace, kind, target; at pod level also pod, uid (""
 where there is none) and container; ts (ms); then, as far as the map has them, cpu (milli), memory
-(bytes) and `m.<metric>` (milli), not yet rounded; replicas, ready, window (ms); `requests.cpu` and
+(bytes) and `m.<metric>` (milli), not yet rounded; replicas, ready; `requests.cpu` and
 so on (milli); and seq, the position in the input.
 """
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import polars as pl
 
@@ -105,8 +104,6 @@ def clean_schema(table: TableMap) -> dict[str, pl.DataType]:
         names["replicas"] = pl.Int64()
     if table.ready is not None:
         names["ready"] = pl.Boolean()
-    if table.window is not None:
-        names["window"] = pl.Int64()
     names["seq"] = pl.Int64()
     return names
 
@@ -233,10 +230,6 @@ class _Piece:
             self._add_replicas(self.table.replicas)
         if self.table.ready is not None:
             self._add_ready(self.table.ready)
-        if self.table.window is not None:
-            number, bad = self._number(self.table.window, "columns.window")
-            window = (number * self.table.window.factor).round(0).cast(pl.Int64, strict=False)
-            self._add(window, "window", bad | (number < 0), "window is no duration")
         # A row of a long table may have a request alone.
         names = usage_names(self.table) if self.table.pivot is None else [*amounts(self.table)]
         names += ["replicas"] if self.table.replicas else []
@@ -287,7 +280,7 @@ class _Piece:
     def _add_replicas(self, source: Source) -> None:
         number, bad = self._number(source, "columns.replicas")
         number = number.clip(-1, MAX_REPLICAS + 1)  # (whole numbers that 64 bits have)
-        rounding = self.table.rounding.get("replicas")
+        rounding = self.table.rounding
         if rounding is not None:
             number = pl.select(whole(pl.lit(number), rounding).cast(pl.Float64)).to_series()
         self._add(number.cast(pl.Int64, strict=False), "replicas", bad, "replicas is not a number")
@@ -389,11 +382,6 @@ _RFC3339 = (
     r"\s*([Zz]|UTC|[+-](?:[01]\d|2[0-3]):?(?:[0-5]\d)?)?\s*$"
 )
 _OFFSET = r"^([+-])(\d{2}):?(\d{2})?$"
-_AMBIGUOUS: dict[str, Literal["earliest", "latest", "null"]] = {
-    "earliest": "earliest",
-    "latest": "latest",
-    "drop": "null",
-}
 _MILLI = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 # The years 1678 to 2261, which 64 bits can count in every unit.
 _FIRST_MS, _LAST_MS = -9_214_560_000_000, 9_214_646_400_000
@@ -526,7 +514,5 @@ def _in_zone(local: pl.Series, source: TimeSource, at: str) -> pl.Series:
             f"{at}: expected times with a zone, got {naive.drop_nulls().first()!s}; add the "
             "zone to the map: time: {column: NAME, zone: UTC} (or Europe/Berlin)"
         )
-    zoned = naive.dt.replace_time_zone(
-        source.zone, ambiguous=_AMBIGUOUS[source.ambiguous], non_existent="null"
-    )
+    zoned = naive.dt.replace_time_zone(source.zone, ambiguous="null", non_existent="null")
     return zoned.to_physical() // per_ms

@@ -13,20 +13,18 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from hpabatch.errors import RefusedError
+from hpabatch.errors import HistoryError, RefusedError
 from hpabatch.history.files import read_regular
-from hpabatch.history.store.replace import has_replaced
 from hpabatch.history.store.storage import temporary_root
 from hpabatch.importers.common.claims import claim_rows, import_name, while_unreplaced
-from hpabatch.importers.common.objects import Disagreements, context_rows, load_hpas
+from hpabatch.importers.common.objects import context_rows
 from hpabatch.importers.common.work import Sink, check_work, locked, work_folder
 from hpabatch.importers.table.decode import read_map
 from hpabatch.importers.table.files import TableFile, digest_file, find_files, open_parts
@@ -34,13 +32,8 @@ from hpabatch.importers.table.hpas import hpa_rows, in_store
 from hpabatch.importers.table.lives import (
     first_sizes,
     guesses_provenance,
-    joined_lives,
-    joined_pods,
-    joined_sizes,
     scales_table,
     summarize_workloads,
-    wider_spans,
-    with_next,
     workload_sizes,
 )
 from hpabatch.importers.table.map import Level, TableMap
@@ -49,22 +42,16 @@ from hpabatch.importers.table.pods import (
     Figures,
     GroupResult,
     import_pods,
-    metric_conflicts,
-    without_duplicates,
 )
 from hpabatch.importers.table.request import TableRequest
-from hpabatch.importers.table.rows import dropped_lines
+from hpabatch.importers.table.rows import Tally, dropped_lines
 from hpabatch.importers.table.spill import GROUP_ROWS, Keyed, Spill, ahead, read_spill
-from hpabatch.importers.table.strict import (
-    check_entries,
-    check_metrics,
-    told_lacking,
-)
-from hpabatch.importers.table.workloads import import_workloads, unsized_rows
+from hpabatch.importers.table.workloads import import_workloads
 from hpabatch.inputs.cluster_objects import read_objects
-from hpabatch.model.objects.encode import spec_to_json
+from hpabatch.inputs.documents import show
 from hpabatch.model.printable import counted
 from hpabatch.model.progress import Progress
+from hpabatch.model.suggestions import did_you_mean, near_path
 
 if TYPE_CHECKING:
     from hpabatch.history.store.append import Amend
@@ -78,6 +65,7 @@ READ_SHARE = 0.6
 _MUCH: Final = 0.1
 """A larger share of dropped rows is a warning."""
 
+_SHOWN_METRICS: Final = 12
 _UNSIZED = "no replicas, nor did an earlier row of the workload say any"
 _CONFLICT = "rows of one time and pod (or namespace) say different values of a metric"
 
@@ -86,15 +74,12 @@ _CONFLICT = "rows of one time and pod (or namespace) say different values of a m
 class ImportResult:
     """Result of an import: rows read, excluded, dropped by reason, and written by table.
 
-    `details` has every disagreement between table, map and objects; `warnings` counts them.
-    `understood` is the map in words; `first` has some rows of each table after a dry run; `resumed`
-    is the number of groups that an earlier, interrupted run had written. `places` has the first
-    dropped row of most reasons.
+    `first` has some rows of each table after a dry run; `resumed` is the number of groups that an
+    earlier, interrupted run had written. `places` has the first dropped row of most reasons.
     """
 
     files: tuple[str, ...]
     assumed: tuple[str, ...]
-    understood: tuple[tuple[str, str], ...]
     warnings: tuple[str, ...]
     rows_read: int = 0
     rows_excluded: int = 0
@@ -106,7 +91,6 @@ class ImportResult:
     )
     resumed: int = 0
     first: dict[str, pl.DataFrame] = field(default_factory=dict)
-    details: tuple[str, ...] = ()
     places: dict[str, str] = field(default_factory=dict)
 
     def left_out(self) -> list[str]:
@@ -135,9 +119,7 @@ def open_input(request: TableRequest) -> TableInput:
     parts = open_parts(find_files(request.inputs), table)
     # Of the map and what it names: lists, manifests and objects.
     context = hashlib.sha256(read_regular(Path(request.map)))
-    hpas = load_hpas(table.hpas.manifests) if table.hpas.manifests else []
-    specs = [(hpa.namespace, hpa.name, spec_to_json(hpa)) for hpa in hpas]
-    context.update(repr((READER_VERSION, table.requests, table.limits, specs)).encode())
+    context.update(repr((READER_VERSION, table.requests, table.limits)).encode())
     if table.time.start_ms is not None:
         context.update(str(table.time.start_ms).encode())
     if beside is not None:
@@ -163,8 +145,8 @@ def import_table(
 
     Raises:
         UsageError, HistoryError: something cannot be read or written.
-        RefusedError: no row is left, rows are faulty under `strict`, an HPA is not valid, or the
-            store has rows of the same workloads and time, and not `replace`.
+        RefusedError: no row is left, an HPA is not valid, or the store has rows of the same
+            workloads, and not `replace`.
     """
     if request.work is not None and request.out is not None:
         check_work(request.work, request.out)
@@ -197,7 +179,6 @@ class _Job:
         self.sink = sink
         self.progress = progress
         self.figures = Figures()
-        self.told = Disagreements()
         self.resumed = 0
 
     def run(self, request: TableRequest, group_rows: int) -> ImportResult:
@@ -205,14 +186,12 @@ class _Job:
         if self.sink.has_part(f"{self.name}/end"):
             told = "these files were imported with this map before: nothing was written"
             return self._result((told,))
-        spill, warnings = self._read(group_rows)
-        warnings += check_entries(self.table, spill)
-        if request.strict:
-            self._refuse_faults(spill)
+        spill = self._read(group_rows)
+        warnings = self._unmatched(spill)
         claim_rows(self.sink, self.name, spill.workloads, request.replace)
         lives, sizes = self._write(spill)
         workloads, more = self._finish(lives, sizes, spill)
-        warnings = self.figures.doubts(self.table) + warnings + more + self.told.summary()
+        warnings = self.figures.doubts(self.table) + warnings + more
         if self.figures.conflicts:
             conflicts = counted(self.figures.conflicts, "value")
             warnings.append(f"{conflicts}: {_CONFLICT}: the last one counts")
@@ -238,18 +217,16 @@ class _Job:
             workloads=workloads,
             resumed=self.resumed,
             first=self.sink.first,
-            details=tuple(self.told.details()),
             places=tally.places(),
         )
 
     def _result(self, warnings: tuple[str, ...], **figures: Any) -> ImportResult:
-        """Return a result with what the map and the files say of themselves."""
+        """Return a result with the files, and what the map assumes."""
         files = tuple(dict.fromkeys(str(part.path) for part in self.found.parts))
-        understood = tuple(self.table.describe())
-        return ImportResult(files, self.table.assumed, understood, warnings, **figures)
+        return ImportResult(files, self.table.assumed, warnings, **figures)
 
-    def _read(self, group_rows: int) -> tuple[Spill, list[str]]:
-        """Return the clean rows, and a warning of metrics that no row has."""
+    def _read(self, group_rows: int) -> Spill:
+        """Return the clean rows."""
         parts = self.found.parts
         total = max(1, sum(part.rows for part in parts))
         about = "" if all(part.parquet for part in parts) else "about "
@@ -264,9 +241,10 @@ class _Job:
             self.progress(f"reading: {rows:,} of {about}{total:,} rows, {rate:,.0f} rows/s", share)
 
         spill = read_spill(parts, self.table, self.folder, group_rows, tell)
-        unmatched, tally = check_metrics(self.table, parts, spill.tally), spill.tally
+        _check_metrics(self.table, parts, spill.tally)
         if spill.rows:
-            return spill, unmatched
+            return spill
+        tally = spill.tally
         reasons = "; ".join(dropped_lines(tally.dropped, tally.places()))
         if self.table.pivot is not None:
             reasons = reasons or "no row has a metric of the map"
@@ -277,43 +255,45 @@ class _Job:
             what = "the input has no rows"
         raise RefusedError(f"{what}; nothing is written")
 
-    def _refuse_faults(self, spill: Spill) -> None:
-        faults = Counter(spill.tally.dropped)
-        for number in range(spill.groups):
-            group = spill.read_group(number)
-            single, duplicates = without_duplicates(group.rows, self.table)
-            single = Keyed(single, group.keys).named()
-            faults["the key of a later row"] += duplicates
-            faults[_CONFLICT] += metric_conflicts(single, self.table)
-            if self.table.level is Level.workload:
-                faults[_UNSIZED] += unsized_rows(single)
-        if faults.total():
-            reasons = [f"{count:,} {reason}" for reason, count in faults.most_common() if count]
-            raise RefusedError(
-                f"{faults.total():,} of {counted(spill.tally.read, 'row')} faulty and "
-                f"--strict is on: {', '.join(reasons)}; nothing is written"
-            )
+    def _unmatched(self, spill: Spill) -> list[str]:
+        """Return a warning of the map's entries for workloads that the table does not have."""
+        table = self.table
+        entries = [
+            (f"{kind}.{resource}.workloads", key)
+            for kind, amounts in (("requests", table.requests), ("limits", table.limits))
+            for resource, amount in amounts.items()
+            for key in amount.listed
+        ]
+        entries += [("hpas.workloads", key) for key in table.hpas.exceptions]
+        known: set[str] = set()
+        for namespace, workload in spill.workloads.select("namespace", "target").rows():
+            known.update((workload, f"{namespace}/{workload}"))
+        # (the third part of a key is a container)
+        lost = [(path, key) for path, key in entries if "/".join(key.split("/")[:2]) not in known]
+        if not lost:
+            return []
+        path, key = lost[0]
+        first = f"{path}.{key}{near_path(key, sorted(known))}"
+        if len(lost) == 1:
+            return [f"no such workload here: {first}"]
+        return [f"{len(lost):,} entries of the map have no such workload here, first {first}"]
 
     def _write(self, spill: Spill) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Write all groups; return their lives and sizes.
 
         A group that an earlier run wrote is computed again, to nowhere.
         """
-        workloads = with_next(self.sink, self.name, spill.workloads)
-        spans = wider_spans(self.sink, self.name, spill.spans)
         lives, sizes = [], []
         # The next group is read while one is written.
         for number, rows in enumerate(ahead(spill.read_group, range(spill.groups), 1)):
             part = f"{self.name}/{number:05d}"
             if self.sink.has_part(part):
                 self.resumed += 1
-                result = import_group(rows, spans, self.table, Sink(None), part)
+                result = import_group(rows, spill.spans, self.table, Sink(None), part)
             else:
                 held = while_unreplaced(self.name)
-                joined = partial(joined_pods, self.sink, workloads=workloads)
-                result = import_group(rows, spans, self.table, self.sink, part, held, joined)
+                result = import_group(rows, spill.spans, self.table, self.sink, part, held)
             self.figures.add(result.figures)
-            self.told.merge(result.figures.told)
             lives.append(result.lives)
             sizes.append(result.sizes)
             self.progress(
@@ -326,28 +306,18 @@ class _Job:
         self, lives: pl.DataFrame, sizes: pl.DataFrame, spill: Spill
     ) -> tuple[pl.DataFrame, list[str]]:
         """Write scales and HPAs, the last part; return a row per workload, and warnings."""
-        workloads = with_next(self.sink, self.name, spill.workloads)
-        lives, others = joined_lives(self.sink, lives, spill.workloads)
         changes = workload_sizes(lives, sizes, spill.spans, self.table)
         beside = self.table.beside
         places = first_sizes(changes)
-        hpas, unused = hpa_rows(self.table.hpas, places, beside)
-        unused += told_lacking(hpas, self.figures.lacking, self.table.beside is not None)
+        hpas, unused = hpa_rows(self.table.hpas, places, beside), list[str]()
         if beside is not None:
-            beside.compare_sizes(changes)
             unused += beside.notes(hpas, places, spill.spans)
-            self.told.merge(beside.told.take())
             context = context_rows(beside.objects, hpas, spill.spans)
         named = hpas  # (one that the store has already is an HPA of the workload, too)
         if not hpas.is_empty():
-            store = self.sink.store
-            replaced = store is not None and has_replaced(store.snapshot.parts, self.name)
-            own = spill.workloads if replaced else None
-            hpas = in_store(hpas, self.sink.stored("hpas"), own)
-        stored = joined_sizes(self.sink, changes, workloads, self.table.lives.ran_before_ms)
+            hpas = in_store(hpas, self.sink.stored("hpas"))
         with self.sink.part(f"{self.name}/end", while_unreplaced(self.name)) as written:
-            self.sink.add("pods", others)
-            self.sink.add("scales", scales_table(stored, beside))
+            self.sink.add("scales", scales_table(changes, beside))
             self.sink.add("hpas", hpas)
             if beside is not None:
                 self.sink.add("hpa_context", context)
@@ -365,22 +335,38 @@ def import_group(
     sink: Sink,
     part: str,
     amend: Amend | None = None,
-    joined: Callable[[pl.DataFrame], pl.DataFrame] = lambda pods: pods,
 ) -> GroupResult:
-    """Write a group's rows as a part.
-
-    `amend`: see `StoreWriter.part`. `joined` gives rows of `pods` the rest of their lives.
-    """
+    """Write a group's rows as a part; `amend`: see `StoreWriter.part`."""
     importer = import_pods if table.level is Level.pod else import_workloads
     seen = Figures()
 
     def add(name: str, frame: pl.DataFrame) -> None:
         seen.see(name, frame)
-        sink.add(name, joined(frame) if name == "pods" else frame)
+        sink.add(name, frame)
 
     with sink.part(part, amend) as written:
         result = importer(rows, spans, table, add)
         result.figures.add(seen)
-        result.figures.told = {} if table.beside is None else table.beside.told.take()
     result.figures.written = Counter(written)
     return result
+
+
+def _check_metrics(table: TableMap, files: Iterable[TableFile], tally: Tally) -> None:
+    """Refuse a metric of a map that a long table does not have (HistoryError)."""
+    if table.pivot is None or not tally.read:
+        return  # (an input without rows is refused as such)
+    wanted = {
+        name: None for file in files for name in table.pivot.metrics(
+            table.value_columns(), file.columns)
+    }  # fmt: skip
+    absent = [name for name in wanted if name not in tally.metrics]
+    if not absent:
+        return
+    known = sorted(tally.metrics)
+    shown = ", ".join(known[:_SHOWN_METRICS]) + (", …" if len(known) > _SHOWN_METRICS else "")
+    shown = f"are {shown}" if known else "is nothing in that column"
+    raise HistoryError(
+        f"no row has {show(absent[0])} in column {show(table.pivot.name)}, and no column has that "
+        f"name, which {table.path} gives{did_you_mean(absent[0], known)} (there {shown}); nothing "
+        "is written"
+    )

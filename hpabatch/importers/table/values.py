@@ -32,7 +32,6 @@ from hpabatch.inputs.document_keys import (
     record_of,
 )
 from hpabatch.inputs.documents import Mistakes, Place, read_document, show
-from hpabatch.model.printable import counted
 from hpabatch.model.suggestions import did_you_mean
 from hpabatch.model.times import parse_date_ms
 
@@ -232,7 +231,6 @@ class TimeSource:
     unit: str = ""
     zone: str | None = None
     format: str | None = None
-    ambiguous: str = "drop"
     start_ms: int | None = None
 
 
@@ -260,7 +258,6 @@ class Times:
                 Key("unit", kinds.word(*units), field="unit"),
                 Key("zone", Scalar("a time zone", _zone), field="zone"),
                 Key("format", kinds.text(), field="format"),
-                Key("ambiguous", kinds.word("earliest", "latest", "drop"), field="ambiguous"),
             ),
             short="column",
             nulls=True,
@@ -293,16 +290,6 @@ class Amount:
     share: float | None = None
     source: Source | None = None
     listed: Mapping[str, int] = field(default_factory=dict)
-
-    def describe(self, unit: str) -> str:
-        """Return a description for people."""
-        if self.share is not None:
-            return f"{self.share:g} of the limit"
-        if self.source is not None:
-            return self.source.describe()
-        listed = f"listed for {counted(len(self.listed), 'workload')}" if self.listed else ""
-        constant = "" if self.constant is None else f"{self.constant / 1000:,.15g} {unit}"
-        return ", else ".join(text for text in (listed, constant) if text)
 
     def named(self, namespace: str, workload: str, container: str) -> int | None:
         """Return the listed amount, None where there is none."""

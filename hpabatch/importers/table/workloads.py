@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from hpabatch.history.columns import AFTER_MS
-from hpabatch.importers.common.rows import changed_rows, whole
+from hpabatch.importers.common.rows import Rounding, changed_rows, whole
 from hpabatch.importers.table.lives import LIFE, PLACE, SIZE, pod_uid, pods_table, states_table
 from hpabatch.importers.table.map import TableMap
 from hpabatch.importers.table.pods import (
@@ -174,7 +174,7 @@ def _shares(table: TableMap) -> list[pl.Expr]:
     found = []
     for name in usage_names(table):
         if sources[name].statistic == "sum":
-            rounding = table.rounding["metrics" if name.startswith(METRIC) else name]
+            rounding = Rounding.down if name.startswith(METRIC) else Rounding.up
             total = whole(pl.col(name), rounding)
             more = pl.col("slot") < total % pl.col("sampled")
             found.append((total // pl.col("sampled") + more.cast(pl.Int64)).alias(name))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpabatch.importers.prometheus.client.queries import BUILT_IN, RULES
+from hpabatch.importers.prometheus.client.queries import BUILT_IN
 from tests.cli.commands import Run, runner
 
 
@@ -20,9 +20,8 @@ TIME = ("--start", "2026-10-01", "--end", "2026-10-08")
 NOWHERE = "http://127.0.0.1:9"
 
 
-def test_the_built_in_names_and_rules_are_printed(run: Run) -> None:
+def test_the_built_in_names_are_printed(run: Run) -> None:
     assert run("prometheus", "--print-queries").stdout == BUILT_IN.read_text()
-    assert run("prometheus", "--print-rules").stdout == RULES.read_text()
 
 
 @pytest.mark.parametrize(

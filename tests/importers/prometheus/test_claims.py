@@ -124,7 +124,7 @@ def test_a_table_that_replaces_windows_at_work_stops_them(tmp_path: Path) -> Non
     import_table([source[0]], source[1], out, replace=True)
     site = Site({}, frozenset(), {}, (CLUSTER,))
     first = first_window(0, 40)
-    place = WindowImport(REQUEST, None, site, None, CLUSTER, None, sink, first)  # type: ignore[arg-type]
+    place = WindowImport(REQUEST, None, site, CLUSTER, None, sink, first)  # type: ignore[arg-type]
     with pytest.raises(RefusedError, match="took the place"), place.write(DONE):
         pass
     # The days after the table's go on; the first one is begun again, and refused like any other.

@@ -207,14 +207,6 @@ def test_an_exporter_that_was_away_ends_nothing() -> None:
     assert (nothing.shown, nothing.read_ms) == (set(), None)
 
 
-def test_edits_of_what_is_not_exported_are_noticed() -> None:
-    findings = Findings()
-    history = [(-900, hpa(generation=4)), (601, hpa(generation=5))]
-    found = found_specs(history, findings=findings)
-    assert len(rows(found)) == 1
-    assert findings.counts == {("edit", "of shop/web, of something that is not exported"): 1}
-
-
 # -- documents beside
 
 
@@ -369,13 +361,6 @@ def test_one_made_after_the_events_is_another(tmp_path: Path) -> None:
     found = found_specs([(-3000, hpa(fields)), (601, None), (1801, hpa(fields))], events=events)
     assert [row[:2] for row in rows(found)] == [(-3000, 630), (1830, None)]
     assert found.rows["uid"].to_list()[1].startswith("hpa-east-")
-
-
-def test_instants_of_writes_place_edits(tmp_path: Path) -> None:
-    events = read(tmp_path, lines([at(607, "patch"), at(615, "patch"), at(2000, "patch")]))
-    history = [(-900, hpa()), (601, hpa(spec(high=11))), (1201, hpa(spec(high=12)))]
-    found = found_specs(history, events=events)
-    assert [row[0] for row in rows(found)] == [0, 615, 1230]
 
 
 # -- in a store, day after day

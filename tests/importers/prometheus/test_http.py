@@ -82,15 +82,6 @@ def test_raw_samples_are_of_the_series_and_names_that_were_requested() -> None:
     assert mock.sent[0].fields["query"] == ['cpu_total{pod_name=~"a|b"}[60000ms]']
 
 
-def test_names_of_labels() -> None:
-    mock = Mock([failure(405, "no"), success(["b", "a"])])
-    assert mock.server().label_names(["x"], 1000, 2000) == ["a", "b"]
-    assert [(sent.method, sent.path) for sent in mock.sent] == [
-        ("POST", "/api/v1/labels"),
-        ("GET", "/api/v1/labels"),
-    ]
-
-
 # --- which server it is --------------------------------------------------------------------------
 
 
@@ -213,7 +204,7 @@ SECRET = "s3cr3t-Zx9"
         (
             [httpx2.ReadError("[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate")],
             CredentialsError,
-            "--cert and --key",
+            "asks for a client certificate",
         ),
     ],
 )

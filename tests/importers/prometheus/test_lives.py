@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import re
 from itertools import pairwise
 from typing import Any
 
 import polars as pl
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpabatch.importers.prometheus.client.samples import Findings, Span
 from hpabatch.importers.prometheus.pods.lives import (
-    _KEYS,
     OWNED,
     POD_ROWS,
     continued_pods,
-    label_key,
     owned_pods,
 )
 from tests.effort import effort
@@ -52,7 +47,6 @@ def test_a_whole_life() -> None:
             ],
             owners=[pod(**owned_by("ReplicaSet", "web-x"))],
             sets=[{"namespace": "shop", "replicaset": "web-x", **owned_by("Deployment", "web")}],
-            labels=[pod(label_app="web", label_app_kubernetes_io_name="front", label_my_team="a")],
             created=[(pod(), 990)],
             started=[(pod(), 1005)],
             deleted=[(pod(), at((1990, 2015), (2020, 2015)))],
@@ -68,7 +62,7 @@ def test_a_whole_life() -> None:
         "target": "web",
         "target_kind": "Deployment",
         "owner": "ReplicaSet/web-x",
-        "labels": '{"app":"web","app.kubernetes.io/name":"front"}',
+        "labels": "{}",
         "created": 990_000,
         "started": 1_005_000,
         "deletion_requested": 1_990_000,
@@ -78,7 +72,7 @@ def test_a_whole_life() -> None:
         "last": 2_020_000,
         "uid_made": False,
     }
-    assert findings.counts == {("label", "label_my_team is left out: its key is not known"): 1}
+    assert not findings.counts
 
 
 def test_a_pod_that_is_still_there_is_not_gone() -> None:
@@ -156,32 +150,17 @@ def test_an_old_exporter_gives_no_uids() -> None:
         "created": [(nameless, 890)],
         "started": [(nameless, 895)],
         "owners": [{**nameless, **owned_by("StatefulSet", "db")}],
-        "labels": [{**nameless, "label_app": "db"}],
         "deleted": [(nameless, steady(960, 990, 1000))],
     }
     row = one(found_pods([(nameless, steady(900, 990))], findings=findings, **facts))
     assert row["uid_made"] is True
     assert (row["created"], row["started"], row["target"]) == (890_000, 895_000, "db")
-    assert (row["labels"], row["deletion_requested"]) == ('{"app":"db"}', 960_000)
+    assert row["deletion_requested"] == 960_000
     assert sum(findings.counts.values()) == 1
     later = one(found_pods([(nameless, steady(900, 1500))], **facts))
     assert later["uid"] == row["uid"]
     other = one(found_pods([(nameless, steady(900, 990))], created=[(nameless, 891)]))
     assert other["uid"] != row["uid"]
-
-
-def test_labels_of_equal_pods_are_equal_texts() -> None:
-    frame = found_pods(
-        [(pod("a", "u1"), steady(900, 990)), (pod("b", "u2"), steady(900, 990))],
-        labels=[
-            pod("a", "u1", label_tier='x"y', label_app="w"),
-            pod("b", "u2", label_k8s_app="z", job="x"),
-        ],
-    )
-    assert [json.loads(text) for text in frame["labels"]] == [
-        {"app": "w", "tier": 'x"y'},
-        {"k8s-app": "z"},
-    ]
 
 
 @st.composite
@@ -224,22 +203,6 @@ def test_windows_cut_anywhere_see_the_same_lives(
         known = continued_pods(known, frame, beats, span)
     whole, _ = window(SPAN)
     assert known.drop("first").equals(whole.drop("first"))
-
-
-def exported(key: str) -> str:
-    """Return the name that kube-state-metrics gives a label."""
-    plain = re.sub(r"[^a-zA-Z0-9_]", "_", key)
-    return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", plain).lower()
-
-
-@pytest.mark.parametrize("key", [*_KEYS.values(), "app", "tier", "version2"])
-def test_clear_names_lead_back_to_their_keys(key: str) -> None:
-    assert label_key(exported(key)) == key
-
-
-@pytest.mark.parametrize("key", ["team-name", "team.io/name", "team_name", "teamName", "a-b_c"])
-def test_other_names_do_not(key: str) -> None:
-    assert label_key(exported(key)) is None
 
 
 def owned(*owners: dict[str, str], sets: tuple[dict[str, str], ...] = ()) -> tuple[Any, Findings]:

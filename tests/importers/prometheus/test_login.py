@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from hpabatch.errors import UsageError
 from hpabatch.importers.prometheus.client.login import Login, server_url
 from hpabatch.importers.prometheus.client.login import read_login as login_of
 from hpabatch.importers.prometheus.request import PASSWORD_VARIABLE, TOKEN_VARIABLE, LoginOptions
 from hpabatch.web.secrets import Secrets
-from tests.importers.prometheus.certificates import Authority, key_bytes
+from tests.importers.prometheus.certificates import Authority
 
 SECRET = "s3cr3t-Zx9"
 
@@ -62,15 +61,9 @@ def test_a_user_with_a_password(tmp_path: Path) -> None:
         assert login.request_headers() == {"Authorization": wanted}
 
 
-def test_tenant_and_further_headers(tmp_path: Path) -> None:
-    lines = file(tmp_path, f"X-Key: {SECRET}\n\nX-Other:b\n")
-    login = read_login({}, tenant="team-a|team-b", header=["X-One: 1:2", f"@{lines}"])
-    assert login.request_headers() == {
-        "X-One": "1:2",
-        "X-Key": SECRET,
-        "X-Other": "b",
-        "X-Scope-OrgID": "team-a|team-b",
-    }
+def test_a_tenant() -> None:
+    login = read_login({}, tenant="team-a|team-b")
+    assert login.request_headers() == {"X-Scope-OrgID": "team-a|team-b"}
 
 
 def test_what_is_missing_or_excludes_each_other(tmp_path: Path) -> None:
@@ -83,15 +76,9 @@ def test_what_is_missing_or_excludes_each_other(tmp_path: Path) -> None:
         ({"password_file": password}, "a password without a user; add --user"),
         ({"environ": {PASSWORD_VARIABLE: SECRET}}, f"{PASSWORD_VARIABLE} holds a password"),
         ({"user": "j:o", "password_file": password}, "has no colon"),
-        ({"key": token}, "without --cert"),
         ({"ca": token, "insecure": True}, "exclude each other"),
         ({"tenant": ""}, "--tenant: the value is empty"),
         ({"tenant": "a\nb"}, "--tenant: the value is empty"),
-        ({"header": [SECRET]}, "'Name: value'"),
-        ({"header": [f"A B: {SECRET}"]}, "'Name: value'"),
-        ({"header": [f"Authorization: Bearer {SECRET}"]}, "with --token-file"),
-        ({"header": [f"Host: {SECRET}"]}, "set by hpabatch itself"),
-        ({"header": [f"X: {SECRET}\r\nY: b"]}, "no header has"),
         ({"environ": {TOKEN_VARIABLE: f"{SECRET} {SECRET}"}}, "no token has"),
         ({"environ": {TOKEN_VARIABLE: f"{SECRET}ü"}}, "no token has"),
         ({"environ": {TOKEN_VARIABLE: " "}}, "is empty"),
@@ -100,13 +87,11 @@ def test_what_is_missing_or_excludes_each_other(tmp_path: Path) -> None:
         assert told in refused(**options)
 
 
-@pytest.mark.parametrize("option", ["token_file", "password_file", "cert", "ca", "header"])
+@pytest.mark.parametrize("option", ["token_file", "password_file", "ca"])
 def test_files_that_cannot_be_read(
     option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def told(path: Path) -> str:
-        if option == "header":
-            return refused(header=[f"@{path}"])
         return refused(**{option: path})
 
     absent, secret = tmp_path / "absent", file(tmp_path, b"x")
@@ -138,25 +123,12 @@ def test_files_that_hold_no_secret(tmp_path: Path, text: str | bytes, told: str)
     assert told in refused(user="jo", password_file=path)
 
 
-def test_certificates(tmp_path: Path) -> None:
-    authority = Authority(tmp_path)
-    client, other = authority.pair("client"), authority.pair("other")
-    login = read_login({}, cert=client.cert, key=client.key, ca=authority.ca)
+def test_an_authority(tmp_path: Path) -> None:
+    login = read_login({}, ca=Authority(tmp_path).ca)
     assert login.tls().cert_store_stats()["x509_ca"] == 1
-    both = file(tmp_path, client.cert.read_bytes() + client.key.read_bytes(), "both.pem")
-    read_login({}, cert=both).tls()
-    assert "no client certificate" in refused(cert=client.cert)
-    assert "no client certificate" in refused(cert=client.cert, key=other.key)
-    assert "no client certificate" in refused(cert=file(tmp_path, SECRET), key=client.key)
     assert "holds no certificates" in refused(ca=file(tmp_path, SECRET))
     assert "holds no certificates" in refused(ca=file(tmp_path, ""))
     assert not read_login({}, insecure=True).tls().check_hostname
-
-
-def test_an_encrypted_key_is_refused_without_a_question(tmp_path: Path) -> None:
-    key = key_bytes(ec.generate_private_key(ec.SECP256R1()), b"password")
-    cert = Authority(tmp_path).pair("client").cert
-    assert "not encrypted" in refused(cert=cert, key=file(tmp_path, key))
 
 
 def test_no_secret_is_shown(tmp_path: Path) -> None:
@@ -165,7 +137,6 @@ def test_no_secret_is_shown(tmp_path: Path) -> None:
         read_login({}, token_file=path),
         read_login({TOKEN_VARIABLE: SECRET}),
         read_login({}, user="jo", password_file=path),
-        read_login({}, header=[f"X-Key: {SECRET}"]),
     ):
         basic = base64.b64encode(f"jo:{SECRET}".encode()).decode()
         for shown in (repr(login), str(login), f"{[login]}"):
@@ -178,7 +149,6 @@ def test_no_secret_is_shown(tmp_path: Path) -> None:
         assert "***" in hidden
         assert pickle.loads(pickle.dumps(login)) == login
         assert SECRET in str(asdict(login)), "only repr hides: nobody stores a login"
-    assert read_login({}, header=["X: 1"]).secrets() == set()
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,9 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hpabatch.errors import RefusedError, UsageError
-from hpabatch.importers.prometheus.client.queries import Scalable
-from hpabatch.importers.prometheus.metrics.adapter import Found
+from hpabatch.errors import UsageError
 from hpabatch.importers.prometheus.metrics.mapping import Mappings, read_mappings
+from hpabatch.importers.prometheus.metrics.mapping_file import selector_matchers
 from hpabatch.importers.prometheus.metrics.queries import MetricQuery, ValueRule
 from tests.importers.mutations import says
 from tests.importers.prometheus.mapping_help import (
@@ -24,19 +23,6 @@ from tests.importers.prometheus.mapping_help import (
     write,
 )
 
-ADAPTER = """
-rules:
-- seriesQuery: 'http_requests_total{namespace!=""}'
-  resources: {template: "<<.Resource>>"}
-  name: {matches: "^(.*)_total$", as: "${1}_per_second"}
-  metricsQuery: 'sum(rate(<<.Series>>{<<.LabelMatchers>>}[2m])) by (<<.GroupBy>>)'
-"""
-EXTERNAL = """
-externalRules:
-- seriesQuery: 'depth'
-  resources: {namespaced: false}
-  metricsQuery: '<<.Series>>{<<.LabelMatchers>>}'
-"""
 SCALED = """
 apiVersion: keda.sh/v1alpha1
 kind: ScaledObject
@@ -48,10 +34,6 @@ spec:
   - type: prometheus
     metadata: {query: sum(x), threshold: "5", serverAddress: "http://me:secret@p"}
 """
-FOUND: Found = {
-    'http_requests_total{namespace!=""}': {"http_requests_total": {"namespace", "pod"}},
-    "depth": {"depth": ()},
-}
 PODS_QUERY = 'x{namespace="$namespace",pod=~"$pods"}'
 
 
@@ -70,14 +52,14 @@ def read(folder: Path, *values: str | dict[str, Any]) -> Mappings:
 
 
 def one_query(mappings: Mappings, metric: dict[str, Any], namespace: str = "shop") -> MetricQuery:
-    plan = mappings.plan([hpa_of(metric, namespace=namespace)], FOUND)
+    plan = mappings.plan([hpa_of(metric, namespace=namespace)])
     assert not plan.unmapped
     (query,) = plan.queries
     return query
 
 
 def reason_of(mappings: Mappings, metric: dict[str, Any], namespace: str = "shop") -> str:
-    plan = mappings.plan([hpa_of(metric, namespace=namespace)], FOUND)
+    plan = mappings.plan([hpa_of(metric, namespace=namespace)])
     assert not plan.queries
     (unmapped,) = plan.unmapped
     assert unmapped.hpa == f"{namespace}/web"
@@ -131,65 +113,33 @@ def test_a_selector_that_an_entry_ignores_is_no_mapping(tmp_path: Path) -> None:
     assert "the metric has the selector q=x, of which the entry says nothing" in reason
 
 
-def test_the_kinds_of_files_and_which_goes_first(tmp_path: Path) -> None:
-    config_map = yaml.safe_dump(
-        {"kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"config.yaml": ADAPTER}}
-    )
-    mappings = read(tmp_path, config_map, EXTERNAL, SCALED, mapping(entry("pods", "mine",
-                                                                        PODS_QUERY)))  # fmt: skip
+def test_mapping_files_go_before_scaled_objects(tmp_path: Path) -> None:
     owner = {"matchLabels": {"scaledobject.keda.sh/name": "web"}}
-    found = {
-        "http_requests_per_second": pods_metric("http_requests_per_second"),
-        "depth": external_metric("depth", {"matchLabels": {"q": "x"}}),
-        "s0-prometheus": external_metric("s0-prometheus", owner),
-        "mine": pods_metric("mine"),
-    }
-    rules = {name: one_query(mappings, metric).rule for name, metric in found.items()}
-    assert rules == {
-        "http_requests_per_second": ValueRule.adapter,
-        "depth": ValueRule.adapter_external,
-        "s0-prometheus": ValueRule.keda,
-        "mine": ValueRule.plain,
-    }
-    places = {name: one_query(mappings, metric).place for name, metric in found.items()}
-    assert places["http_requests_per_second"].endswith(
-        '0.yaml: data["config.yaml"], line 3: rules[0]'
-    )
-    assert places["s0-prometheus"].endswith("ScaledObject shop/web: spec.triggers[0]")
-    assert mappings.series_selectors() == ('http_requests_total{namespace!=""}', "depth")
-    assert mappings.notes() == ["KEDA asked http://p: --url must be a server with these series"]
-    # A mapping file goes before both others.
-    own = mapping(entry("external", "s0-prometheus", "a{$selector}",
-                        selector="scaledobject.keda.sh/name=web"),
-                  entry("pods", "http_requests_per_second", PODS_QUERY))  # fmt: skip
-    own["metrics"][0]["query"] = "a"
-    mappings = read(tmp_path, ADAPTER, SCALED, own)
-    assert one_query(mappings, found["s0-prometheus"]).promql == "a"
-    assert one_query(mappings, found["http_requests_per_second"]).rule == ValueRule.plain
+    metric = external_metric("s0-prometheus", owner)
+    mappings = read(tmp_path, SCALED, mapping(entry("pods", "mine", PODS_QUERY)))
+    found = [one_query(mappings, one) for one in (metric, pods_metric("mine"))]
+    assert [query.rule for query in found] == [ValueRule.keda, ValueRule.plain]
+    assert found[0].place.endswith("ScaledObject shop/web: spec.triggers[0]")
+    assert mappings.notes() == []
+    own = entry("external", "s0-prometheus", "a", selector="scaledobject.keda.sh/name=web")
+    assert one_query(read(tmp_path, SCALED, mapping(own)), metric).promql == "a"
 
 
-def test_queries_are_shared_and_series_asked_once(tmp_path: Path) -> None:
-    mappings = read(tmp_path, ADAPTER, EXTERNAL)
-    metric = pods_metric("http_requests_per_second")
+def test_queries_are_shared(tmp_path: Path) -> None:
+    metric = pods_metric("mine")
     hpas = [hpa_of(metric, metric, name="b"), hpa_of(metric, name="a"),
             hpa_of(metric, name="c", namespace="other"), hpa_of(metric, name="b")]  # fmt: skip
-    plan = mappings.plan(hpas, FOUND)
+    plan = read(tmp_path, mapping(entry("pods", "mine", PODS_QUERY))).plan(hpas)
     assert [(q.namespace, q.hpas) for q in plan.queries] == [
         ("other", ("c",)),
         ("shop", ("a", "b")),
     ]
-    names = {selector: ["http_requests_total", "other"] for selector in FOUND}
-    assert mappings.wanted_series(hpas, names) == [
-        ('http_requests_total{namespace!=""}', "http_requests_total",
-         'http_requests_total{namespace!=""}')
-    ]  # fmt: skip
-    assert mappings.wanted_series([hpa_of(external_metric("depth"))], names) == []
 
 
 @pytest.mark.parametrize(
     ("metric", "reason"),
     [
-        (pods_metric("none"), "makes a metric none for pods"),
+        (pods_metric("none"), "its values in Prometheus are not known"),
         (external_metric("none"), "its values in Prometheus are not known"),
         (external_metric("s0-prometheus", {"matchLabels": {"scaledobject.keda.sh/name": "w"}}),
          "of the ScaledObject shop/w, which is not among the files"),
@@ -202,25 +152,46 @@ def test_queries_are_shared_and_series_asked_once(tmp_path: Path) -> None:
 def test_what_has_no_query_is_named_with_its_hpa(
     metric: dict[str, Any], reason: str, tmp_path: Path
 ) -> None:
-    assert reason in reason_of(read(tmp_path, ADAPTER, SCALED), metric)
+    assert reason in reason_of(read(tmp_path, SCALED), metric)
 
 
 def test_resources_and_broken_metrics_are_nobodys_business(tmp_path: Path) -> None:
     cpu = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization"}}}
-    plan = read(tmp_path, ADAPTER).plan([hpa_of(cpu, {"type": "Pods"})])
+    plan = read(tmp_path, SCALED).plan([hpa_of(cpu, {"type": "Pods"})])
     assert not plan.queries
     assert not plan.unmapped
 
 
-def test_scalables(tmp_path: Path) -> None:
-    found = read(tmp_path, {"scalables": {
-        "Rollout": {"label": "rollout", "spec": "a_spec", "status": "a_status"},
-        "Fleet": {"label": "fleet", "spec": "b:spec"},
-    }})  # fmt: skip
-    assert found.scalables == (
-        Scalable("Rollout", "rollout", "a_spec", "a_status"),
-        Scalable("Fleet", "fleet", "b:spec", "b:spec"),
-    )
+@pytest.mark.parametrize(
+    ("selector", "wanted"),
+    [
+        ("", []),
+        ("foo=bar", ['foo="bar"']),
+        ("foo==bar", ['foo="bar"']),
+        ("foo!=bar", ['foo!="bar"']),
+        ("qux in (baz,bar)", ['qux=~"bar|baz"']),
+        ("qux in (b.r)", ['qux=~"b.r"']),
+        ("qux notin (bar)", ['qux!~"bar"']),
+        ("foo", ['foo!=""']),
+        ("!foo", ['foo=""']),
+        ("b=2,a=1", ['a="1"', 'b="2"']),
+    ],
+)
+def test_selectors_become_matchers(selector: str, wanted: list[str]) -> None:
+    assert selector_matchers(selector) == wanted
+
+
+@pytest.mark.parametrize(
+    ("selector", "reason"),
+    [
+        ("a>1", "compares numbers"),
+        ("a<1", "compares numbers"),
+        ("app.kubernetes.io/name=x", "'app.kubernetes.io/name', which is no name of a label"),
+    ],
+)
+def test_selectors_that_no_query_can_say(selector: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        selector_matchers(selector)
 
 
 @pytest.mark.parametrize(
@@ -234,7 +205,7 @@ def test_scalables(tmp_path: Path) -> None:
         (mapping(entry("pods", query=PODS_QUERY, label="a-b")),
          "metrics[0].label: expected the name of a label, got 'a-b'"),
         (mapping(entry(query="x{$pod}")),
-         "metrics[0].query: expected one of $namespace, $selector, got $pod"),
+         "metrics[0].query: expected one of $namespace, $selector, $cluster, got $pod"),
         (mapping(entry(query="x{$selektor}")),
          "; did you mean selector? (a group of label_replace is written ${se"),
         (mapping(entry(query="x{a='{{ .Values.a }}'}")), "unrendered Helm template"),
@@ -242,18 +213,13 @@ def test_scalables(tmp_path: Path) -> None:
          "metrics[0].selector: expected a label selector such as queue=orders, got 'a in':"),
         (mapping(entry(namespace=[1])),
          "metrics[0].namespace[0]: expected a name, got 1"),
-        (mapping(scalables={"A": {"label": "a"}}),
-         "scalables.A.spec: expected the name of a series, got nothing"),
         ("kind: Deployment\n---\nkind: Service\n---\nfoo: 1",
-         "expected the configuration of prometheus-adapter or its ConfigMap, ScaledObjec"),
+         "expected ScaledObjects of KEDA, or a mapping file with `metrics`"),
+        ("rules: []\n---\nkind: ConfigMap\ndata: {a: 'rules: []'}",
+         "(for rules of prometheus-adapter write one: docs/prometheus.md), got ConfigMap, a mapp"),
         ("", "got no document"),
-        ("rules: []\nrules: []", "expected the key 'rules' once, got it twice"),
-        ("rules: [", "not YAML"),
-        ("kind: ConfigMap\ndata: {config.yaml: 'rules: ['}", 'data["config.yaml"]: not YAML'),
-        ("kind: ConfigMap\ndata: {a: 'rules: []\n\n  rules: []'}",
-         'data["a"], line 2; first in line 1: expected the key \'rules\' once, got it twice'),
-        ("kind: ConfigMap\ndata: {a: x}", "got ConfigMap"),
-        ("kind: ConfigMap\ndata: {a: 'rulez: 1'}", "got ConfigMap"),
+        ("metrics: []\nmetrics: []", "expected the key 'metrics' once, got it twice"),
+        ("metrics: [", "not YAML"),
     ],
 )  # fmt: skip
 def test_mistakes_name_file_and_path(
@@ -265,35 +231,18 @@ def test_mistakes_name_file_and_path(
     assert f"mapping {tmp_path}" in str(refused.value)
 
 
-def test_usage_rules_that_cannot_be_followed_are_refused(tmp_path: Path) -> None:
-    rule = {"containerQuery": "x{<<range .LabelMatchersByName>>}", "containerLabel": "c",
-            "resources": {"template": "<<.Resource>>"}}  # fmt: skip
-    found = read(tmp_path, {"resourceRules": {"cpu": rule, "memory": rule}})
-    with pytest.raises(RefusedError, match=r"resourceRules\.cpu: .*expected <<\.Series>>"):
-        found.resource_query("cpu", "shop", ["web-1"])
-
-
 def test_all_mistakes_of_all_files_in_one_message(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as refused:
-        read(tmp_path, mapping(entry(x=1), entry(z=2)), ADAPTER + "\nz: 3", SCALED + "\n" + SCALED)
+        read(tmp_path, mapping(entry(x=1), entry(z=2)), SCALED + "\n" + SCALED)
     text = str(refused.value)
     assert ": metrics[0].x)" in text
     assert ": metrics[1].z)" in text
-    assert ": z)" in text
     assert "expected the key 'apiVersion' once, got it twice" in text
 
 
 def test_what_can_be_there_once(tmp_path: Path) -> None:
-    with pytest.raises(
-        UsageError, match=r"expected rules once, got them in .*0\.yaml.* and in .*1\.yaml"
-    ):
-        read(tmp_path, ADAPTER, ADAPTER)
     with pytest.raises(UsageError, match=r"expected it once, got .*ScaledObject shop/web and"):
         read(tmp_path, f"{SCALED}\n---\n{SCALED}")
-    kinds = {"scalables": {"Rollout": {"label": "a", "spec": "b"}}}
-    with pytest.raises(UsageError, match=r"expected scalables\.Rollout once, got it in two files"):
-        read(tmp_path, kinds, kinds)
-    read(tmp_path, ADAPTER, EXTERNAL)
 
 
 def test_a_folder_holds_what_it_holds(tmp_path: Path) -> None:
@@ -308,7 +257,7 @@ def test_a_folder_holds_what_it_holds(tmp_path: Path) -> None:
     assert "template.yaml: left out: looks like an unrendered Helm template" in mappings.notes()[0]
     (tmp_path / "empty").mkdir()
     with pytest.raises(
-        UsageError, match=r"expected the configuration .* got nothing of that .*empty"
+        UsageError, match=r"expected ScaledObjects of KEDA, .* got nothing of that .*empty"
     ):
         read_mappings([tmp_path / "empty"])
 
@@ -332,30 +281,33 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hpabatch.importers.prometheus.metrics.mapping.MAX_BYTES", 10)
     with pytest.raises(UsageError, match="expected at most 0 MiB, got more; split it"):
-        read(tmp_path, ADAPTER)
+        read(tmp_path, SCALED)
 
 
 def test_notes_of_many_scaled_objects_are_few(tmp_path: Path) -> None:
     free = SCALED.replace("minReplicaCount: 1", "minReplicaCount: 0")
     text = "\n---\n".join(free.replace("name: web,", f"name: web-{n},") for n in range(9))
     notes = read(tmp_path, text).notes()
-    assert len(notes) == 2
+    assert len(notes) == 1
     assert "ScaledObject shop/web-2 and 6 more: KEDA itself scales between 0 and 1" in notes[0]
 
 
 def test_one_cluster_of_several(tmp_path: Path) -> None:
-    query = one_query(read(tmp_path, ADAPTER), pods_metric("http_requests_per_second"))
-    assert query.text(["x"], 'cluster="a"') == (
-        'sum(rate(http_requests_total{cluster="a",namespace="shop",pod=~"x"}[2m])) by (pod)'
-    )
+    told = mapping(entry("pods", query='x{$cluster, namespace="$namespace",pod=~"$pods"}'))
+    query = one_query(read(tmp_path, told), pods_metric("m"))
+    assert query.text(["w"], 'c="a"') == 'x{c="a",namespace="shop",pod=~"w"}'
+    assert query.text(["w"]) == 'x{namespace="shop",pod=~"w"}'
+    plan = read(tmp_path, mapping(entry())).plan([hpa_of(external_metric("m"))], several=True)
+    assert not plan.queries
+    assert "say it in a mapping file with $cluster" in str(plan.unmapped[0])
 
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.text("ab$<.", max_size=4),
     lambda inner: st.lists(inner, max_size=3)
     | st.dictionaries(
-        st.sampled_from(["rules", "metrics", "scalables", "seriesQuery", "name", "query", "type",
-                         "resources", "overrides", "kind", "externalRules", "selector"]),
+        st.sampled_from(["metrics", "name", "query", "type", "label", "kind", "spec",
+                         "namespace", "selector"]),
         inner, max_size=4),
     max_leaves=12,
 )  # fmt: skip
@@ -370,4 +322,4 @@ def test_any_document_is_read_or_refused(tmp_path: Path, value: object) -> None:
         mappings = read_mappings([path])
     except UsageError:
         return
-    mappings.plan([hpa_of(pods_metric("a"), external_metric("b"))], {"a": {"a": {"a"}}})
+    mappings.plan([hpa_of(pods_metric("a"), external_metric("b"))])

@@ -1,4 +1,4 @@
-"""Rows of metrics, and of cpu and memory as the adapter has them, from responses."""
+"""Rows of metrics from responses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import polars as pl
 import pytest
 
 from hpabatch.importers.prometheus.client.samples import Findings, Samples
-from hpabatch.importers.prometheus.metrics.adapter import ResourceQuery
 from hpabatch.importers.prometheus.metrics.mapping import read_mappings
 from hpabatch.importers.prometheus.metrics.queries import (
     MetricQuery,
@@ -21,7 +20,6 @@ from hpabatch.importers.prometheus.metrics.queries import (
     instants_near,
     metric_rows,
 )
-from hpabatch.importers.prometheus.reading.window_samples import served_rows
 from tests.importers.prometheus.made import made
 from tests.importers.prometheus.mapping_help import (
     external_metric,
@@ -60,13 +58,15 @@ def test_rows_of_pods() -> None:
         [({"pod": "b"}, [(1, 2.5), (2, 2.5)]), ({"pod": "a"}, [(1, NAN)]), ({}, [(1, 7.0)])]
     )
     findings = Findings()
-    rows = metric_rows(query("pods", ValueRule.adapter), response, findings=findings)
+    rows = metric_rows(query("pods", ValueRule.plain), response, findings=findings)
     assert rows.rows(named=True) == [
         row("pods", pod=pod, ts=ts, window_ms=None, value_milli=value)
-        for pod, ts, value in (("a", 1, 0), ("b", 1, 2500), ("b", 2, 2500))
+        for pod, ts, value in (("b", 1, 2500), ("b", 2, 2500))
     ]
+    title = "pods metric shop/m{a=b} of Service/front"
     assert findings.counts == {
-        ("metric response without label", "pods metric shop/m{a=b} of Service/front: pod"): 1
+        ("metric response without label", f"{title}: pod"): 1,
+        ("metric value beyond 64 bits", title): 1,
     }
 
 
@@ -77,33 +77,27 @@ def row(kind: str, **more: Any) -> dict[str, Any]:
     return first | more
 
 
-def test_of_several_series_of_a_pod_the_last_counts_to_the_adapter() -> None:
+def test_several_series_of_a_pod_are_no_rows() -> None:
     response = made(
         [({"pod": "a", "v": "2"}, [(1, 2.0)]), ({"pod": "a", "v": "1"}, [(1, 1.0), (2, 1.0)])]
     )
     findings = Findings()
-    rows = metric_rows(query("pods", ValueRule.adapter), response, findings=findings)
-    assert rows["value_milli"].to_list() == [2000, 1000]
-    assert list(findings.counts.values()) == [1]
-    rows = metric_rows(query("pods", ValueRule.plain), response)
+    rows = metric_rows(query("pods", ValueRule.plain), response, findings=findings)
     assert rows.select("ts", "value_milli").rows() == [(2, 1000)]
+    assert list(findings.counts.values()) == [1]
 
 
 def test_rows_of_an_object() -> None:
     response = made([({"service": "front"}, [(1, 1.5), (2, INF)]),
                          ({"service": "back"}, [(1, 9.0)])])  # fmt: skip
     findings = Findings()
-    rows = metric_rows(query("object", ValueRule.adapter), response, findings=findings)
-    assert rows.rows(named=True) == [
-        row("object", ts=1, value_milli=1500),
-        row("object", ts=2, value_milli=LEAST),
-    ]
+    rows = metric_rows(query("object", ValueRule.plain), response, findings=findings)
+    assert rows.rows(named=True) == [row("object", ts=1, value_milli=1500)]
     assert list(findings.counts) == [
         ("metric value beyond 64 bits", "object metric shop/m{a=b} of Service/front")
     ]
-    # Without the object's label a response has no value for the adapter, but one for a mapping.
     bare = made([({}, [(1, 1.5), (2, NAN)])])
-    assert not metric_rows(query("object", ValueRule.adapter), bare).height
+    assert not metric_rows(query("object", ValueRule.plain), bare).height
     rows = metric_rows(query("object", ValueRule.plain, label=""), bare)
     assert rows.select("ts", "value_milli").rows() == [(1, 1500)]
 
@@ -111,13 +105,11 @@ def test_rows_of_an_object() -> None:
 def test_rows_of_external_metrics_have_their_series() -> None:
     response = made([({"q": "b", "__name__": "x"}, [(1, 1.0)]), ({"q": 'a"'}, [(1, NAN)]),
                          ({}, [(1, -0.5)])])  # fmt: skip
-    rows = metric_rows(query("external", ValueRule.adapter_external), response)
+    rows = metric_rows(query("external", ValueRule.plain), response)
     assert rows.rows(named=True) == [
         row("external", series=series, ts=1, value_milli=value)
-        for series, value in (("", -500), ('__name__="x",q="b"', 1000), ('q="a\\""', LEAST))
+        for series, value in (("", -500), ('__name__="x",q="b"', 1000))
     ]
-    rows = metric_rows(query("external", ValueRule.plain), response)
-    assert rows["value_milli"].to_list() == [-500, 1000]
 
 
 def test_kedas_answers() -> None:
@@ -148,15 +140,12 @@ def test_kedas_answers() -> None:
 
 START_S, STEP_S, COUNT = 1_700_000_400, 15, 80
 CONFIG = """
-rules:
-- seriesQuery: '{__name__=~"^http_requests_.*",pod!=""}'
-  resources: {template: "<<.Resource>>"}
-  name: {matches: "^(.*)_total$", as: "${1}_per_second"}
-  metricsQuery: 'sum(rate(<<.Series>>{<<.LabelMatchers>>}[2m])) by (<<.GroupBy>>)'
-externalRules:
-- seriesQuery: 'queue_depth'
-  resources: {namespaced: false}
-  metricsQuery: '<<.Series>>{<<.LabelMatchers>>}'
+metrics:
+- {type: pods, name: http_requests_per_second, query: 'sum(rate(http_requests_total{
+    namespace="$namespace",pod=~"$pods"}[2m])) by (pod)'}
+- {type: object, name: http_requests_per_second, kind: Namespace, label: namespace,
+   query: 'sum(rate(http_requests_total{namespace="$object"}[2m])) by (namespace)'}
+- {type: external, name: queue_depth, query: 'queue_depth{$selector}'}
 """
 
 
@@ -186,17 +175,7 @@ def test_against_a_real_server(tmp_path: Path) -> None:
         external_metric("queue_depth", selector),
     )
     with running_prometheus(tmp_path, tmp_path / "data") as url:
-        span = {"start": START_S, "end": START_S + STEP_S * COUNT}
-        names = {
-            one: ask(url, "label/__name__/values", **{"match[]": one}, **span)
-            for one in mappings.series_selectors()
-        }
-        found: dict[str, dict[str, Sequence[str]]] = {
-            one: dict.fromkeys(there, ()) for one, there in names.items()
-        }
-        for one, series, narrowed in mappings.wanted_series([hpa], names):
-            found[one][series] = ask(url, "labels", **{"match[]": narrowed}, **span)
-        plan = mappings.plan([hpa], found)
+        plan = mappings.plan([hpa])
         assert not plan.unmapped
         start, end = START_S + 300, START_S + 900
         rows = {}
@@ -221,59 +200,3 @@ def _samples(result: Sequence[Mapping[str, Any]]) -> Samples:
     return made(
         [(one["metric"], [(round(t * 1000), float(v)) for t, v in one["values"]]) for one in result]
     )
-
-
-QUERY = ResourceQuery("x", "pod", "c", 180_000)
-
-
-def response(**values: dict[int, float]) -> Samples:
-    """Return samples by `pod_container`."""
-    return made(
-        [
-            ({"pod": name.split("_")[0], "c": name.split("_")[1]}, list(points.items()))
-            for name, points in values.items()
-        ]
-    )
-
-
-def test_rows_are_what_the_adapter_answers() -> None:
-    findings = Findings()
-    cpu = response(a_app={1: 0.2505, 2: math.nan, 3: 1.0}, a_side={1: -2.0}, b_app={1: 9.0})
-    memory = response(a_app={1: 1000.0001, 2: 5.0}, a_log={1: 7.0}, c_app={1: 1.0})
-    rows = served_rows("shop", (QUERY, cpu), (QUERY, memory), findings)
-    assert rows.rows() == [
-        ("shop", "a", "app", 1, 180_000, 250, 1000),
-        ("shop", "a", "log", 1, 180_000, 0, 7),
-        ("shop", "a", "side", 1, 180_000, 0, 0),
-        ("shop", "a", "app", 2, 180_000, 0, 5),
-    ]
-    assert not findings.counts
-
-
-def test_thousandths_of_bytes_are_rounded_up_once() -> None:
-    rows = served_rows(
-        "shop", (QUERY, response(a_app={1: 0.0})), (QUERY, response(a_app={1: 10.0015})), Findings()
-    )
-    assert rows["memory_bytes"].to_list() == [11]
-
-
-def test_what_no_column_holds_is_left_out_and_counted() -> None:
-    findings = Findings()
-    cpu = response(a_app={1: math.inf, 2: 1e13, 3: 1.0})
-    memory = response(a_app={1: 1.0, 2: 1.0, 3: 1e17})
-    rows = served_rows("shop", (QUERY, cpu), (QUERY, memory), findings)
-    assert not rows.height
-    assert findings.counts == {
-        ("usage beyond all bounds", "cpu_milli"): 2,
-        ("usage beyond all bounds", "memory_milli"): 1,
-    }
-
-
-def test_answers_without_series_or_labels_are_no_rows() -> None:
-    nothing = made([])
-    some = response(a_app={1: 1.0})
-    for cpu, memory in ((nothing, nothing), (some, nothing), (nothing, some)):
-        assert not served_rows("shop", (QUERY, cpu), (QUERY, memory), Findings()).height
-    bare = made([({"pod": "a"}, [(1, 1.0)])])
-    rows = served_rows("shop", (QUERY, bare), (QUERY, bare), Findings())
-    assert rows["container"].to_list() == [""]

@@ -10,7 +10,7 @@ import polars as pl
 import yaml
 
 from hpabatch.history.columns import TIME
-from hpabatch.importers.common.objects import Disagreements, PodRequests
+from hpabatch.importers.common.objects import PodRequests
 from hpabatch.importers.prometheus.client.samples import Findings
 from hpabatch.importers.prometheus.pods.states import REQUESTS, beside_objects, note_lacking
 from hpabatch.importers.prometheus.reading.window import WindowImport
@@ -59,8 +59,7 @@ def exported(*containers: tuple[str, str, int | None]) -> pl.DataFrame:
 
 def test_requests_that_a_server_does_not_export_are_the_objects(tmp_path: Path) -> None:
     rows = exported((f"uid-{POD}", "web", None), ("gone", "web", None))
-    there, told = pods(f"uid-{POD}", "gone"), Disagreements()
-    found = beside_objects(rows, there, requests_in(tmp_path), told, exported=False)
+    found = beside_objects(rows, pods(f"uid-{POD}", "gone"), requests_in(tmp_path))
     assert found.schema == REQUESTS
     cpu = {(uid, name): milli for uid, name, milli in found.select("uid", "container", "cpu_milli")
            .rows()}  # fmt: skip
@@ -72,22 +71,6 @@ def test_requests_that_a_server_does_not_export_are_the_objects(tmp_path: Path) 
     findings = Findings()
     note_lacking(found, findings)
     assert not any(findings.counts.values())
-
-
-def test_what_a_server_exports_counts_and_what_differs_is_told(tmp_path: Path) -> None:
-    """A server that exports no limits at all says nothing of them."""
-    told = Disagreements()
-    rows = exported((f"uid-{POD}", "web", 200), (f"uid-{POD}", "x", 1))
-    there = pods(f"uid-{POD}")
-    assert beside_objects(rows, there, requests_in(tmp_path), told, exported=True) is rows
-    assert told.summary() == [
-        "cpu requests of containers differ from the objects' (the server's count): 1, first "
-        "shop/web/web (200m at the server, 300m in the objects)"
-    ]
-    assert told.details()[0] == (
-        "cpu requests of containers differ from the objects' (the server's count): shop/web/web "
-        "(200m at the server, 300m in the objects)"
-    )
 
 
 def request(**options: Any) -> PrometheusRequest:
@@ -103,9 +86,6 @@ def test_a_manifest_goes_before_an_object(tmp_path: Path) -> None:
     )
     sizes = {hpa.name: hpa.spec.max_replicas for hpa in beside.hpas}
     assert sizes == {"web": 4, "db": 9}
-    assert beside.told.summary() == [
-        "HPAs differ between --hpas and --objects (the manifest counts): 1, first shop/web"
-    ]
     assert beside.notes == ()
     assert read_beside(request()).requests is None
 

@@ -42,7 +42,7 @@ def test_one_of_two_jobs_counts() -> None:
     )
     times, noted = kept(both)
     assert times == {"kubelet": [0], "cadvisor": [5, 35, 65, 95]}
-    assert noted == {("duplicate", "job=kubelet beside job=cadvisor: the latter counts"): 1}
+    assert noted == {("duplicate", "one source of each counts"): 1}
 
 
 def test_the_finer_one_is_preferred_to_the_one_with_the_smaller_name() -> None:
@@ -72,34 +72,6 @@ def test_nodes_have_one_preference_and_their_addresses_come_last() -> None:
     assert sorted(ranks, key=lambda source: ranks[source]) == [
         *(f"instance=n{k} job=a" for k in range(3)),
         *(f"instance=10.0.0.{k} job=b" for k in range(3)),
-    ]
-
-
-def test_two_addresses_of_a_node_are_told_without_listing_them() -> None:
-    both = made(
-        [({**POD, "instance": "n1"}, every(30, 4)), ({**POD, "instance": "10.0.0.1"}, every(30, 4))]
-    )
-    findings = Findings()
-    one_source(both, PLACE, findings)
-    assert list(findings.counts) == [("duplicate", "several values of instance: the first counts")]
-
-
-def test_a_path_beside_another_and_a_label_that_only_one_has() -> None:
-    both = made(
-        [
-            ({**POD, "metrics_path": "/metrics/cadvisor", "id": "/a"}, every(30, 4)),
-            ({**POD, "job": "resource"}, every(30, 4)),
-        ]
-    )
-    findings = Findings()
-    one_source(both, PLACE, findings)
-    [(kind, told)] = findings.counts
-    assert kind == "duplicate"
-    assert told == "metrics_path=/metrics/cadvisor beside job=resource: the latter counts"
-    plain = made([({**POD, "replica": "0"}, every(30, 4)), (POD, every(30, 4))])
-    noted = kept(plain)[1]
-    assert list(noted) == [
-        ("duplicate", "replica=0 beside none of these labels: the latter counts")
     ]
 
 

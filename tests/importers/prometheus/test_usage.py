@@ -119,17 +119,10 @@ def test_the_uid_is_read_off_the_cgroup(path: str, uid: str | None) -> None:
     assert [row[3] for row in found] == [uid]
 
 
-def test_cpus_one_by_one_are_added_up() -> None:
-    cpu = [
-        cpu_of((0, 1.0), (30, 2.5), (60, 4.0), cpu="cpu00"),
-        cpu_of((30, 1.5), (60, 3.0), cpu="cpu01"),
-    ]
-    found, findings = rows(cpu)
-    assert seconds(found) == [(30, 30, 100, None), (60, 30, 100, None)]
-    assert findings.counts["per cpu", "added up"] == 2
-    total, findings = rows([cpu_of((0, 1.0), (30, 4.0), cpu="total")])
-    assert seconds(total) == [(30, 30, 100, None)]
-    assert not findings.counts
+def test_cores_one_by_one_do_not_count() -> None:
+    cores = [cpu_of((0, 1.0), (30, 2.5), cpu="cpu00"), cpu_of((0, 1.5), (30, 3.0), cpu="total")]
+    found, _ = rows(cores)
+    assert [row[6] for row in found] == [50]
 
 
 def test_two_jobs_count_once_and_both_metrics_come_from_the_same() -> None:
@@ -145,9 +138,7 @@ def test_two_jobs_count_once_and_both_metrics_come_from_the_same() -> None:
     assert [row[4] // 1000 for row in found] == [7 + 30 * k for k in range(10)]
     assert {row[6] for row in found[1:]} == {100}
     assert all(row[7] is not None for row in found)
-    assert dict(findings.counts) == {
-        ("duplicate", "job=kubelet beside job=cadvisor: the latter counts"): 1
-    }
+    assert dict(findings.counts) == {("duplicate", "one source of each counts"): 1}
 
 
 def test_containers_looked_at_one_by_one_become_samples_of_the_pod() -> None:
@@ -159,16 +150,6 @@ def test_containers_looked_at_one_by_one_become_samples_of_the_pod() -> None:
         *((30 * k + 2, "side", 10) for k in range(1, 6)),
     }
     assert findings.counts["together", "pods whose containers are looked at one by one"] == 1
-
-
-def test_rates_are_rounded_to_microcores_before_they_are_rounded_up() -> None:
-    cores = cpu_of((30, 0.25000000000000006), (60, 0.07), (90, 0.0700011), (120, math.nan))
-    memory = made([cpu_of((30, 10.5), (60, 11.0))])
-    findings = Findings()
-    found = usage_rows(made([cores]), memory, SPAN, findings, rate_ms=300_000)
-    assert found.schema == USAGE
-    assert seconds(found.rows()) == [*((30, 300, 250, 11), (60, 300, 70, 11), (90, 300, 71, None))]
-    assert sum(findings.counts.values()) == 1
 
 
 # Random containers: one to three of a pod, scraped by one or two jobs, restarted, silent for a

@@ -35,7 +35,7 @@ FILES = dict(re.findall(r"```\w+ ([\w.]+)\n(.*?)```", PAGE, re.DOTALL))
 def import_example(folder: Path, table: str, map_file: str) -> ImportResult:
     for name in (table, map_file):
         (folder / name).write_text(FILES[name])
-    return import_table([str(folder / table)], folder / map_file, folder / "history", strict=True)
+    return import_table([str(folder / table)], folder / map_file, folder / "history")
 
 
 def test_the_page_has_its_examples_and_a_proposed_map() -> None:
@@ -73,7 +73,6 @@ def test_objects_complete_a_map(tmp_path: Path) -> None:
         tmp_path / "pods.yaml",
         tmp_path / "history",
         objects=[write_objects(tmp_path, items)],
-        strict=True,
     )
     assert result.warnings == ()
     assert result.workloads["hpa"].to_list() == ["cart"]

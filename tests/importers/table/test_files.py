@@ -162,8 +162,6 @@ def test_a_faulty_row_is_left_out_and_counted(
     result, tables = run_import(tmp_path, POD_MAP, data)
     assert result.dropped == {reason: 1}
     assert usage(tables) == [(250, 1000)]
-    with pytest.raises(RefusedError, match=f"1 of 2 rows faulty .*: 1 {reason}; nothing"):
-        run_import(tmp_path / "history", POD_MAP, data, strict=True)
 
 
 def test_cells_without_a_value_are_null_and_rows_without_any_are_left_out(tmp_path: Path) -> None:
@@ -181,8 +179,6 @@ def test_duplicates_in_any_order_the_last_one_counts(tmp_path: Path) -> None:
     assert usage(tables) == [(500, 1000), (250, 1000)]
     assert result.duplicates == 2
     assert any("2 rows with the key of a later row" in text for text in result.warnings)
-    with pytest.raises(RefusedError, match="2 the key of a later row"):
-        run_import(tmp_path / "history", POD_MAP, HEAD + ROW + ROW + ROW, strict=True)
 
 
 def test_no_row_left_is_refused_and_names_the_reason(tmp_path: Path) -> None:
@@ -287,21 +283,11 @@ def test_quantities_and_all_units(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rounding", "cpu", "milli"),
-    [
-        ("up", "0.07", 70),  # 70.00000000000001 in binary
-        ("up", "0.0701", 71),
-        ("down", "0.0709", 70),
-        ("down", "0.29", 290),
-        ("nearest", "0.0705", 71),
-        ("nearest", "0.07049", 70),
-    ],
+    ("cpu", "milli"),
+    [("0.07", 70), ("0.0701", 71)],  # 70.00000000000001 in binary
 )
-def test_fractions_are_rounded_as_the_map_says(
-    tmp_path: Path, rounding: str, cpu: str, milli: int
-) -> None:
-    said = merged(POD_MAP, {"rounding": {"cpu": rounding}})
-    assert usage(run_import(tmp_path, said, HEAD + faulty("cpu", cpu))[1]) == [(milli, 1000)]
+def test_fractions_are_rounded_up(tmp_path: Path, cpu: str, milli: int) -> None:
+    assert usage(run_import(tmp_path, POD_MAP, HEAD + faulty("cpu", cpu))[1]) == [(milli, 1000)]
 
 
 def test_usage_that_no_container_has_is_doubted(tmp_path: Path) -> None:
@@ -318,15 +304,10 @@ def test_usage_that_no_container_has_is_doubted(tmp_path: Path) -> None:
             "no sample uses more than 1m of cpu: is columns.cpu.unit right? (Values such as 0.25 "
             "are cores)",
         ),
-        (
-            {"requests": {"cpu": "1"}},
-            "the cpu request of shop/cart/app is above its limit, which Kubernetes refuses: check "
-            "requests and limits",
-        ),
         ({"requests": {"cpu": "500m", "memory": "1Gi"}}, ""),
     ],
 )
-def test_units_and_requests_that_cannot_be_meant_are_doubted(
+def test_units_that_cannot_be_meant_are_doubted(
     tmp_path: Path, said: dict[str, Any], told: str
 ) -> None:
     result, _ = run_import(tmp_path, merged(POD_MAP, said), HEAD + ROW)

@@ -321,16 +321,9 @@ class Server:
         Raises:
             GaveUpError, CredentialsError, RefusedQueryError, UsageError: no valid response.
         """
-        return self._texts(f"label/{label}/values", matchers, start_ms, end_ms)
-
-    def label_names(self, matchers: Sequence[str], start_ms: int, end_ms: int) -> list[str]:
-        """Return the names of the labels that series had in a time, as `label_values` does."""
-        return self._texts("labels", matchers, start_ms, end_ms)
-
-    def _texts(self, path: str, matchers: Sequence[str], start_ms: int, end_ms: int) -> list[str]:
         fields = [("match[]", matcher) for matcher in matchers]
         fields += [("start", seconds(start_ms)), ("end", seconds(end_ms))]
-        noted = Findings()
+        path, noted = f"label/{label}/values", Findings()
         return self._retried(lambda: decode_values(self._exactly(path, fields).body, noted), noted)
 
     def build_info(self) -> dict[str, str]:
@@ -571,8 +564,8 @@ class Server:
             ) from None
         if "alert" in said and ("certificate" in said or "handshake" in said or "ca" in said):
             raise CredentialsError(
-                f"{self.url} refuses the client certificate ({said}): name one with --cert and "
-                "--key that is signed by an authority it trusts"
+                f"{self.url} asks for a client certificate ({said}): reach it through a proxy on "
+                "this machine that shows one"
             ) from None
         if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
             raise RetryableError(f"{self.url} cannot be reached: {said}", "unreached") from None

@@ -1,4 +1,4 @@
-"""Login at a Prometheus server: token, password, certificates, tenant; secrets are never shown.
+"""Login at a Prometheus server: token, password, authority, tenant; secrets are never shown.
 
 Secrets come from files or from the environment, never from the command line, which every user of
 the machine can read. A token file is read again when the server refuses the token: tokens of
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -21,30 +21,19 @@ from hpabatch.importers.prometheus.request import PASSWORD_VARIABLE, TOKEN_VARIA
 from hpabatch.web.secrets import basic
 
 _MOST_BYTES: Final = 4 * 2**20  # bundles of certificate authorities have some 200 KiB
-# Of header values shorter than this nothing is hidden: "1" is no secret, and is in every number.
-_HIDDEN_LENGTH: Final = 6
-_OUR_HEADERS: Final = frozenset(
-    ("accept-encoding", "authorization", "connection", "content-length", "content-type", "host")
-)
-_NAME_CHARACTERS: Final = frozenset(
-    "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Credentials for a server, and the certificates that it is verified with.
+    """Credentials for a server, and the authority that it is verified with.
 
     `repr` shows no secret.
 
     Attributes:
         token_file: where it is read again.
         user: for basic authentication, with `password`.
-        cert: a client certificate (PEM), with its key if `key` is None.
-        key: its key (PEM, not encrypted).
         ca: certificates (PEM) of which one has signed the server's; None: the usual ones.
         tenant: the owner of the data, in Mimir, Cortex and Thanos.
-        headers: further ones, each a name and a value.
         insecure: the server's certificate is not checked.
     """
 
@@ -52,16 +41,13 @@ class Login:
     token_file: Path | None = None
     user: str | None = None
     password: str | None = field(default=None, repr=False)
-    cert: Path | None = None
-    key: Path | None = None
     ca: Path | None = None
     tenant: str | None = None
-    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     insecure: bool = False
 
     def request_headers(self) -> dict[str, str]:
         """Return the headers of every request, secrets among them."""
-        found = dict(self.headers)
+        found: dict[str, str] = {}
         if self.tenant is not None:
             found["X-Scope-OrgID"] = self.tenant
         if self.token is not None:
@@ -85,51 +71,23 @@ class Login:
         """Return the TLS context of a server at https://.
 
         Raises:
-            UsageError: a file holds no certificate or no key, or they are of different pairs.
+            UsageError: the file holds no certificate.
         """
-        if self.ca is not None:
-            context = self._trusting(self.ca)
-        else:
+        if self.ca is None:
             import httpx2  # knows where systems keep the usual authorities
 
-            context = httpx2.create_ssl_context(verify=not self.insecure)
-        if self.cert is not None:
-            self._show_certificate(context)
-        return context
-
-    def check_files(self) -> None:
-        """Return if the certificates can be used.
-
-        Raises:
-            UsageError: a file holds no certificate or no key, or they are of different pairs.
-        """
-        if self.ca is not None:
-            self._trusting(self.ca)
-        if self.cert is not None:
-            self._show_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+            return httpx2.create_ssl_context(verify=not self.insecure)
+        try:
+            return ssl.create_default_context(cafile=str(self.ca))
+        except (ssl.SSLError, OSError) as error:
+            raise UsageError(f"{self.ca} holds no certificates in PEM: {error}") from None
 
     def secrets(self) -> set[str]:
         """Return the strings that no message may show."""
-        found = {self.token or "", *(v for _, v in self.headers if len(v) >= _HIDDEN_LENGTH)}
+        found = {self.token or ""}
         if self.password is not None:
             found |= basic(self.user or "", self.password)
         return found - {""}
-
-    def _trusting(self, ca: Path) -> ssl.SSLContext:
-        try:
-            return ssl.create_default_context(cafile=str(ca))
-        except (ssl.SSLError, OSError) as error:
-            raise UsageError(f"{ca} holds no certificates in PEM: {error}") from None
-
-    def _show_certificate(self, context: ssl.SSLContext) -> None:
-        try:
-            # With a password given, OpenSSL does not ask for one at the terminal.
-            context.load_cert_chain(str(self.cert), self.key and str(self.key), password="")
-        except (ssl.SSLError, OSError, ValueError) as error:
-            of = f"{self.cert} and {self.key}" if self.key else f"{self.cert}"
-            raise UsageError(
-                f"{of}: no client certificate with its key, in PEM and not encrypted ({error})"
-            ) from None
 
 
 def read_login(environ: Mapping[str, str], options: LoginOptions) -> Login:
@@ -141,12 +99,10 @@ def read_login(environ: Mapping[str, str], options: LoginOptions) -> Login:
     Raises:
         UsageError: a file is absent, unreadable or empty, or two options exclude each other.
     """
-    token_file, password_file, cert, key, ca = (
+    token_file, password_file, ca = (
         None if name is None else Path(name)
-        for name in (
-            options.token_file, options.password_file, options.cert, options.key, options.ca,
-        )
-    )  # fmt: skip
+        for name in (options.token_file, options.password_file, options.ca)
+    )
     user, tenant = options.user, options.tenant
     token = (
         _read_token(token_file) if token_file is not None else environ.get(TOKEN_VARIABLE) or None
@@ -157,23 +113,18 @@ def read_login(environ: Mapping[str, str], options: LoginOptions) -> Login:
     _check_who(token, token_file, user, password, password_file)
     if token is not None and token_file is None:
         token = _clean_token(token, TOKEN_VARIABLE)
-    if key is not None and cert is None:
-        raise UsageError(f"--key {key} without --cert: say which certificate it belongs to")
     if ca is not None and options.insecure:
         raise UsageError(
             "--ca and --insecure exclude each other: one checks the server's certificate, the "
             "other does not"
         )
-    for path, what in ((cert, "--cert"), (key, "--key"), (ca, "--ca")):
-        if path is not None:
-            _read(path, what)
-    login = Login(
-        token, token_file, user, password if user is not None else None, cert, key, ca,
-        None if tenant is None else _clean_value(tenant, "--tenant"),
-        tuple(_header(line, where) for line, where in _header_lines(options.header)),
-        options.insecure,
-    )  # fmt: skip
-    login.check_files()  # a wrong file is reported before the first request
+    if tenant is not None and not (tenant and tenant.isascii() and tenant.isprintable()):
+        raise UsageError("--tenant: the value is empty, or has characters that no header has")
+    password = password if user is not None else None
+    login = Login(token, token_file, user, password, ca, tenant, options.insecure)
+    if ca is not None:  # a wrong file is reported before the first request
+        _read(ca, "--ca")
+        login.tls()
     return login
 
 
@@ -269,37 +220,3 @@ def _read(path: Path, what: str) -> bytes:
     if len(found) > _MOST_BYTES:
         raise UsageError(f"{what}: {path} is larger than {_MOST_BYTES // 2**20} MiB: another file?")
     return found
-
-
-def _header_lines(headers: Sequence[str]) -> list[tuple[str, str]]:
-    """Return each header as it is written, and where."""
-    lines = []
-    for given in headers:
-        if not given.startswith("@"):
-            lines.append((given, "--header"))
-            continue
-        path = Path(given[1:])
-        try:
-            text = _read(path, "the header file").decode("utf-8")
-        except UnicodeDecodeError:
-            raise UsageError(f"--header @{path}: it is no text") from None
-        lines += [(line, f"--header @{path}") for line in text.splitlines() if line.strip()]
-    return lines
-
-
-def _header(line: str, where: str) -> tuple[str, str]:
-    name, colon, value = line.partition(":")
-    name = name.strip()
-    if not colon or not name or not _NAME_CHARACTERS.issuperset(name):
-        raise UsageError(f"{where}: a header is written as 'Name: value'")
-    if name.lower() == "authorization":
-        raise UsageError(f"{where}: give a token with --token-file, a password with --user")
-    if name.lower() in _OUR_HEADERS:
-        raise UsageError(f"{where}: {name} is set by hpabatch itself")
-    return name, _clean_value(value.strip(), f"{where}: {name}")
-
-
-def _clean_value(value: str, where: str) -> str:
-    if not value or not value.isascii() or not value.isprintable():
-        raise UsageError(f"{where}: the value is empty, or has characters that no header has")
-    return value

@@ -25,9 +25,6 @@ from hpabatch.inputs.documents import Mistakes, read_document
 BUILT_IN = Path(__file__).with_name("queries.yaml")
 """The file with the usual names; `hpabatch import prometheus --print-queries` prints it."""
 
-RULES = Path(__file__).with_name("recording-rules.yaml")
-"""Recording rules for cheap imports; `--print-rules` prints them."""
-
 
 @dataclass(frozen=True, slots=True)
 class Query:

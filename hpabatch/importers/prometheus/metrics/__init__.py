@@ -1,1 +1,1 @@
-"""Custom metrics: adapter configuration, KEDA ScaledObjects, mapping files."""
+"""Custom metrics: KEDA ScaledObjects, mapping files."""

@@ -1,40 +1,28 @@
 """Sources of custom, object and external metrics, and the queries for the metrics of HPAs.
 
-Files are prometheus-adapter's configuration (bare or in its ConfigMap), manifests of KEDA's
-ScaledObjects, and mapping files; their content shows which. For a metric the mapping files count
-first, then the ScaledObject that its selector names, then the adapter. A file that is given by its
-name must hold a known kind of document. Of a folder's files those that do are read; a note names
-each file that cannot be read.
+Files are manifests of KEDA's ScaledObjects and mapping files; their content shows which. For a
+metric the mapping files count first, then the ScaledObject that its selector names. A file that is
+given by its name must hold a known kind of document. Of a folder's files those that do are read; a
+note names each file that cannot be read.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from hpabatch.errors import RefusedError
-from hpabatch.importers.prometheus.client.queries import Scalable
-from hpabatch.importers.prometheus.metrics import adapter, mapping_file
-from hpabatch.importers.prometheus.metrics.adapter import (
-    PODS,
-    AdapterConfig,
-    Found,
-    ResourceQuery,
-    read_adapter,
-    resource_of,
-)
+from hpabatch.importers.prometheus.metrics import mapping_file
 from hpabatch.importers.prometheus.metrics.mapping_file import (
     Kind,
     MappedMetric,
     MappingFile,
     read_mapping_file,
 )
-from hpabatch.importers.prometheus.metrics.queries import PODS_HOLE, MetricQuery, ValueRule
+from hpabatch.importers.prometheus.metrics.queries import CLUSTER_HOLE, MetricQuery, ValueRule
 from hpabatch.inputs import keda
 from hpabatch.inputs.documents import Mistakes, Place, duplicate_keys, place_of, read_text
 from hpabatch.inputs.keda import ScaledObject, owner_of, read_scaled_object
@@ -50,10 +38,13 @@ from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.selectors import selector_from_object
 
 _NO_MAPPING: Final = (
-    "its values in Prometheus are not known: give the configuration of "
-    "prometheus-adapter, the ScaledObject, or a mapping file (docs/prometheus.md)"
+    "its values in Prometheus are not known: give its ScaledObject, or a mapping file "
+    "(docs/prometheus.md)"
 )
-_NOTHING: Final = AdapterConfig()
+_NO_CLUSTER: Final = (
+    "the server has several clusters, and its query names none: say it in a mapping file with "
+    "$cluster among the matchers"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,25 +69,14 @@ class MetricPlan:
 
     queries: tuple[MetricQuery, ...] = ()
     unmapped: tuple[Unmapped, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Mappings:
-    """Content of the mapping files.
-
-    Attributes:
-        metrics: the entries of mapping files, the first that fits counts.
-        custom, external, usage: the adapter's configuration that serves custom metrics, external
-            ones, and cpu and memory.
-    """
+    """Content of the mapping files; of `metrics`, their entries, the first that fits counts."""
 
     metrics: tuple[MappedMetric, ...] = ()
-    scalables: tuple[Scalable, ...] = ()
     scaled_objects: tuple[ScaledObject, ...] = ()
-    custom: AdapterConfig = _NOTHING
-    external: AdapterConfig = _NOTHING
-    usage: AdapterConfig = _NOTHING
     told: tuple[str, ...] = field(default=())
 
     def notes(self) -> list[str]:
@@ -105,62 +85,27 @@ class Mappings:
         for one in self.scaled_objects:
             for note in one.notes():
                 places.setdefault(note, []).append(one.place)
-        found = [*self.told, *(f"{_few(there)}: {note}" for note, there in places.items())]
-        triggers = [one for owner in self.scaled_objects for one in owner.triggers]
-        servers = {_without_user(one.metadata.get("serverAddress", "")) for one in triggers} - {""}
-        if servers:
-            found.append(
-                f"KEDA asked {', '.join(sorted(servers))}: --url must be a server with these series"
-            )
-        return found
+        return [*self.told, *(f"{_few(there)}: {note}" for note, there in places.items())]
 
-    def series_selectors(self) -> tuple[str, ...]:
-        """Return the selectors of which the adapter's series must be known."""
-        found = (*adapter.series_selectors(self.custom), *adapter.series_selectors(self.external))
-        return tuple(dict.fromkeys(found))
-
-    def wanted_series(
-        self, hpas: Iterable[HPA], names: Mapping[str, Iterable[str]]
-    ) -> list[tuple[str, str, str]]:
-        """Return the series whose labels are needed: those that make a metric of the HPAs.
-
-        Args:
-            names: by selector, the names of its series (/api/v1/label/__name__/values).
-
-        Returns:
-            selector, series, and a selector for that series alone (for /api/v1/labels).
-        """
-        wanted = {one.query.metric for one in _metrics(hpas) if one.query.kind != "external"}
-        found: dict[tuple[str, str, str], None] = {}
-        for rule in self.custom.rules:
-            series = names.get(rule.series_query, ())
-            for metric, owners in adapter.metric_names(rule, series).items():
-                for owner in owners if metric in wanted else ():
-                    narrowed = adapter.narrowed(rule.series_query, owner)
-                    found[rule.series_query, owner, narrowed] = None
-        return list(found)
-
-    def plan(self, hpas: Iterable[HPA], found: Found | None = None) -> MetricPlan:
+    def plan(self, hpas: Iterable[HPA], *, several: bool = False) -> MetricPlan:
         """Return the queries for the metrics of HPAs other than resources.
 
         Args:
             hpas: in any order; several states of one HPA may be among them.
-            found: the adapter's series by selector, with the names of their labels (those of
-                External metrics may have none).
+            several: whether the server has several clusters, which a query must tell apart.
         """
         queries: dict[MetricQuery, MetricQuery] = {}
         unmapped: dict[Unmapped, None] = {}
-        notes: dict[str, None] = {}
         for one in _metrics(hpas):
             query, hpa = queries.get(one.query), f"{one.query.namespace}/{one.hpa}"
             if query is None:
                 try:
-                    query, note = self._query(one, found or {})
+                    query = self._query(one)
+                    if several and CLUSTER_HOLE not in query.promql:
+                        raise ValueError(_NO_CLUSTER)
                 except ValueError as error:
                     unmapped[Unmapped(hpa, one.query.name(), str(error))] = None
                     continue
-                if note:
-                    notes[f"{hpa}: {note}"] = None
             if one.hpa not in query.hpas:
                 query = replace(query, hpas=tuple(sorted((*query.hpas, one.hpa))))
             queries[one.query] = query
@@ -168,24 +113,10 @@ class Mappings:
             queries.values(),
             key=lambda q: (q.namespace, q.kind, q.metric, q.selector, q.object_kind, q.object_name),
         )
-        return MetricPlan(tuple(ordered), tuple(unmapped), tuple(notes))
+        return MetricPlan(tuple(ordered), tuple(unmapped))
 
-    def resource_query(
-        self, resource: str, namespace: str, pods: Sequence[str]
-    ) -> ResourceQuery | None:
-        """Return the adapter's query for `cpu` or `memory`, None where it served neither.
-
-        Raises:
-            RefusedError: the rule cannot be followed.
-        """
-        try:
-            return adapter.resource_query(self.usage, resource, namespace, pods)
-        except ValueError as error:
-            rule = getattr(self.usage.resource_rules, resource)
-            raise RefusedError(f"{rule.place}: {error}") from None
-
-    def _query(self, metric: _Metric, found: Found) -> tuple[MetricQuery, str]:
-        """Return the query and a note; raises a ValueError with the reason where there is none."""
+    def _query(self, metric: _Metric) -> MetricQuery:
+        """Return the query; raises a ValueError with the reason where there is none."""
         if metric.problem:
             raise ValueError(metric.problem)
         made = metric.query
@@ -194,11 +125,11 @@ class Mappings:
                 made.kind != "object" or entry.fits_object(made.object_kind, made.object_name)
             ):
                 promql = entry.promql(made.namespace, made.selector, made.object_name)
-                return replace(made, promql=promql, label=entry.label, place=entry.place), ""
+                return replace(made, promql=promql, label=entry.label, place=entry.place)
         owner = owner_of(made.selector) if made.kind == "external" else None
-        if owner is not None:
-            return self._keda_query(made, owner), ""
-        return self._adapter_query(made, metric.api_version, found)
+        if owner is None:
+            raise ValueError(_NO_MAPPING)
+        return self._keda_query(made, owner)
 
     def _keda_query(self, made: MetricQuery, owner: str) -> MetricQuery:
         scaled = next(
@@ -222,27 +153,6 @@ class Mappings:
             place=f"{scaled.place}: spec.triggers[{trigger.index}]",
         )
 
-    def _adapter_query(
-        self, made: MetricQuery, api_version: str, found: Found
-    ) -> tuple[MetricQuery, str]:
-        external, namespace = made.kind == "external", made.namespace
-        if not (self.external.external_rules if external else self.custom.rules):
-            raise ValueError(_NO_MAPPING)
-        if external:
-            query = adapter.external_query(
-                self.external, found, made.metric, namespace, made.selector
-            )
-        else:
-            pods = made.kind == "pods"
-            resource = PODS if pods else resource_of(made.object_kind, api_version)
-            names = (PODS_HOLE,) if pods else (made.object_name,)
-            query = adapter.custom_query(
-                self.custom, found, resource, made.metric, namespace, names, made.selector
-            )
-        rule = ValueRule.adapter_external if external else ValueRule.adapter
-        asked = replace(made, promql=query.promql, rule=rule, label=query.label, place=query.place)
-        return asked, query.note
-
 
 def read_mappings(paths: Sequence[str | Path]) -> Mappings:
     """Return the mappings of files and folders.
@@ -257,36 +167,19 @@ def read_mappings(paths: Sequence[str | Path]) -> Mappings:
     mistakes.refuse()
     return Mappings(
         tuple(one for file in read.files for one in file.metrics),
-        tuple(one for file in read.files for one in file.scalables),
         tuple(read.scaled_objects),
-        next((one for one in read.adapters if one.rules), _NOTHING),
-        next((one for one in read.adapters if one.external_rules), _NOTHING),
-        next((one for one in read.adapters if one.resource_rules), _NOTHING),
         tuple(read.notes),
     )
 
 
 def _check_twice(read: Mapped, mistakes: Mistakes) -> None:
-    """Note duplicates: each API is served by one adapter."""
-    for what in ("rules", "external_rules", "resource_rules"):
-        owners = [one.place for one in read.adapters if getattr(one, what)]
-        if len(owners) > 1:
-            key = "rules" if what == "rules" else f"{what.split('_')[0]}Rules"
-            mistakes.add(
-                f"expected {key} once, got them in {owners[0]} and in {owners[1]}; give the one "
-                "that serves the cluster"
-            )
+    """Note ScaledObjects that are there twice."""
     seen: dict[tuple[str, str], str] = {}
     for scaled in read.scaled_objects:
         key_ = (scaled.namespace, scaled.name)
         if key_ in seen:
             mistakes.add(f"expected it once, got {seen[key_]} and {scaled.place}; keep one")
         seen.setdefault(key_, scaled.place)
-    kinds: set[str] = set()
-    for one in (scalable for file in read.files for scalable in file.scalables):
-        if one.kind in kinds:
-            mistakes.add(f"expected scalables.{one.kind} once, got it in two files; keep one")
-        kinds.add(one.kind)
 
 
 class _Metric(NamedTuple):
@@ -294,7 +187,6 @@ class _Metric(NamedTuple):
 
     hpa: str
     query: MetricQuery
-    api_version: str
     problem: str
 
 
@@ -304,22 +196,22 @@ def _metrics(hpas: Iterable[HPA]) -> Iterator[_Metric]:
             source = spec.pods or spec.external or spec.object
             if source is None:
                 continue
-            selector, problem, kind, name, api_version = "", "", "", "", ""
+            selector, problem, kind, name = "", "", "", ""
             try:
                 selector = str(selector_from_object(source.metric.selector))
             except ValueError as error:
                 problem = f"the controller refuses its selector: {error}"
             if spec.object is not None:
                 of = spec.object.described_object
-                kind, api_version = of.kind, of.api_version
+                kind = of.kind
                 # The controller requests its own namespace, whatever the name.
-                is_namespace = kind == "Namespace" and "/" not in api_version
+                is_namespace = kind == "Namespace" and "/" not in of.api_version
                 name = hpa.namespace if is_namespace else of.name
             query = MetricQuery(
                 _KINDS[spec.type], hpa.namespace, source.metric.name, selector, "",
                 ValueRule.plain, object_kind=kind, object_name=name,
             )  # fmt: skip
-            yield _Metric(hpa.name, query, api_version, problem)
+            yield _Metric(hpa.name, query, problem)
 
 
 _KINDS: Final[Mapping[str, Kind]] = {"Pods": "pods", "Object": "object", "External": "external"}
@@ -331,16 +223,11 @@ def _few(places: Sequence[str]) -> str:
     return ", ".join(places[:3]) + (f" and {more} more" if more > 0 else "")
 
 
-def _without_user(url: str) -> str:
-    """Return a URL without user and password."""
-    return re.sub(r"//[^/@]*@", "//", url)
-
-
 MAX_BYTES: Final = 64 * 2**20
 _WHAT: Final = "mapping"
 _WANTED: Final = (
-    "expected the configuration of prometheus-adapter or its ConfigMap, ScaledObjects of KEDA, or "
-    "a mapping file with `metrics` or `scalables`"
+    "expected ScaledObjects of KEDA, or a mapping file with `metrics` (for rules of "
+    "prometheus-adapter write one: docs/prometheus.md)"
 )
 
 
@@ -348,7 +235,6 @@ _WANTED: Final = (
 class Mapped:
     """The documents by kind, in the order of the files; other kinds are counted."""
 
-    adapters: list[AdapterConfig] = field(default_factory=list)
     scaled_objects: list[ScaledObject] = field(default_factory=list)
     files: list[MappingFile] = field(default_factory=list)
     others: Counter[str] = field(default_factory=Counter)
@@ -357,7 +243,7 @@ class Mapped:
     @property
     def count(self) -> int:
         """The number of documents of known kinds."""
-        return len(self.adapters) + len(self.scaled_objects) + len(self.files)
+        return len(self.scaled_objects) + len(self.files)
 
 
 def read_path(path: Path, into: Mapped, mistakes: Mistakes) -> None:
@@ -419,43 +305,9 @@ def _read_object(
         found = read_scaled_object(place, mistakes)
         into.scaled_objects += [] if found is None else [found]
         return True
-    if kind == "ConfigMap":
-        return _read_config_map(value, place.source, into, mistakes)
-    if "kind" not in value and any(key in value for key in adapter.TOP_KEYS):
-        into.adapters.append(read_adapter(place, mistakes))
-        return True
-    if "kind" not in value and any(key in value for key in mapping_file.TOP_KEYS):
+    if "kind" not in value and mapping_file.TOP_KEY in value:
         into.files.append(read_mapping_file(place, mistakes))
         return True
     keys = ", ".join(list(value)[:5]) or "nothing"
     into.others[kind if isinstance(kind, str) and kind else f"a mapping of {keys}"] += 1
     return False
-
-
-def _read_config_map(
-    value: Mapping[str, object], source: str, into: Mapped, mistakes: Mistakes
-) -> bool:
-    data, found = value.get("data"), False
-    for key, text in (data if isinstance(data, Mapping) else {}).items():
-        if not isinstance(text, str):
-            continue
-        inner = f'{source}: data["{key}"]'
-        try:
-            documents = parse_documents(text)
-        except DocumentError as error:
-            if any(word in text for word in adapter.TOP_KEYS):
-                mistakes.add(f"{inner}: {error.describe(0)}")
-                found = True
-            continue
-        for document in documents:
-            config = document.value
-            if not isinstance(config, Mapping):
-                continue
-            if not any(name in config for name in adapter.TOP_KEYS):
-                continue
-            found = True
-            into.adapters.append(read_adapter(place_of(config, document.node, inner), mistakes))
-            mistakes.add(*duplicate_keys(document, inner))
-    if not found:
-        into.others["ConfigMap"] += 1
-    return found

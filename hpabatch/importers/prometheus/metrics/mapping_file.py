@@ -8,22 +8,17 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Final, Literal
 
-from hpabatch.importers.prometheus.client.queries import (
-    LABEL_NAME,
-    SCALABLES,
-    Scalable,
-    scalables_of,
-)
-from hpabatch.importers.prometheus.metrics.adapter import selector_matchers
+from hpabatch.importers.prometheus.client.queries import LABEL_NAME
 from hpabatch.importers.prometheus.metrics.queries import PODS_HOLE
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.document_keys import ListOf, Record, Scalar, key
 from hpabatch.inputs.documents import Mistakes, Place, show
-from hpabatch.model.selectors import parse_selector
+from hpabatch.model.objects.field_errors import go_quote
+from hpabatch.model.selectors import Requirement, parse_selector
 from hpabatch.model.suggestions import did_you_mean
 
-TOP_KEYS: Final = ("metrics", "scalables")
-"""The keys by which a mapping file is recognized."""
+TOP_KEY: Final = "metrics"
+"""The key by which a mapping file is recognized."""
 
 
 def _selector(value: object) -> str:
@@ -40,11 +35,12 @@ _GLOBS: Final = ListOf(kinds.text("a name"), "a name or a list of names")
 
 Kind = Literal["pods", "object", "external"]
 _PLACEHOLDERS: Final = {
-    "pods": ("namespace", "pods", "selector"),
-    "object": ("namespace", "object", "selector"),
-    "external": ("namespace", "selector"),
+    "pods": ("namespace", "pods", "selector", "cluster"),
+    "object": ("namespace", "object", "selector", "cluster"),
+    "external": ("namespace", "selector", "cluster"),
 }
 _HOLE = re.compile(r"\$([a-zA-Z_]\w*)", re.ASCII)
+_LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +137,34 @@ class MappingFile:
     """Content of a mapping file."""
 
     metrics: tuple[MappedMetric, ...] = key("metrics", _METRICS, "", ())
-    scalables: tuple[Scalable, ...] = key("scalables", SCALABLES, "", ())
-
-    def checked(self, place: Place) -> MappingFile:
-        """Return it with the kinds of its scale targets."""
-        pairs: Any = self.scalables
-        return replace(self, scalables=tuple(scalables_of(pairs).values()))
 
 
 def read_mapping_file(document: Place, mistakes: Mistakes) -> MappingFile:
     """Return the mapping that a document is, with its mistakes noted."""
     return mistakes.tried(Record(MappingFile, nulls=True).read, document) or MappingFile()
+
+
+_OPERATORS: Final = {"=": "=", "==": "=", "!=": "!=", "in": "=~", "notin": "!~"}
+
+
+def selector_matchers(selector: str) -> list[str]:
+    """Return a metric's selector as matchers of PromQL, as prometheus-adapter writes them.
+
+    Raises:
+        ValueError: it cannot be said in PromQL; a sentence.
+    """
+    return [_matcher(one) for one in parse_selector(selector).requirements]
+
+
+def _matcher(one: Requirement) -> str:
+    if not _LABEL.fullmatch(one.key):
+        raise ValueError(
+            f"the metric's selector asks for {one.key!r}, which is no name of a label in "
+            "Prometheus: its server refuses the query"
+        )
+    if one.operator in ("gt", "lt"):
+        raise ValueError(f"the metric's selector compares numbers ({one}), which PromQL cannot")
+    if one.operator in ("exists", "!"):
+        return f'{one.key}{"!=" if one.operator == "exists" else "="}""'
+    # A single value is passed on as it is, so that it may be a pattern after `in`.
+    return f"{one.key}{_OPERATORS[one.operator]}{go_quote('|'.join(sorted(one.values)))}"

@@ -8,9 +8,8 @@ Empty responses make no rows of `metric_fetches`: the sync period and phase are 
 times at which the controller asked, which the times of an import are not. A missing response shows
 as a sample that grows too old.
 
-A server of several clusters has each series once per cluster, and a query that was written for one
-cluster does not name it: its selectors get the cluster's matchers. PromQL is parsed only as far as
-series names can be told from functions, operators, labels and numbers.
+A server of several clusters has each series once per cluster: a query has `$cluster` where the
+matchers of the cluster go.
 """
 
 from __future__ import annotations
@@ -28,6 +27,9 @@ from numpy.typing import NDArray
 from hpabatch.importers.prometheus.client.samples import Findings, Samples
 from hpabatch.model.objects.field_errors import go_quote
 
+CLUSTER_HOLE: Final = "$cluster"
+"""Stands in PromQL for the matchers of a cluster."""
+
 PODS_HOLE: Final = "$pods"
 """Stands in a Pods metric's PromQL for the names of the pods, as a regular expression."""
 
@@ -35,10 +37,6 @@ PODS_HOLE: Final = "$pods"
 class ValueRule(StrEnum):
     """Conversion of values by the metrics server."""
 
-    adapter = "adapter"
-    """prometheus-adapter, custom metrics: NaN is 0."""
-    adapter_external = "adapter_external"
-    """prometheus-adapter, external metrics: every series is an item, NaN is no exception."""
     keda = "keda"
     """KEDA: one series; nothing, NaN and infinities are 0."""
     keda_strict = "keda_strict"
@@ -100,8 +98,9 @@ class MetricQuery:
         return f"{self.kind} metric {space}{self.metric}{selector}{of}"
 
     def text(self, pods: Sequence[str] = (), matchers: str = "") -> str:
-        """Return the PromQL of one cluster of several, see `with_matchers`; for these pods."""
-        promql = with_matchers(self.promql, matchers)
+        """Return the PromQL for these pods, and of the cluster of these matchers ("": the only)."""
+        filled = f"{matchers}," if matchers else ""
+        promql = re.sub(rf"{re.escape(CLUSTER_HOLE)}\s*,?\s*", lambda _: filled, self.promql)
         return promql.replace(PODS_HOLE, "|".join(pods)) if self.kind == "pods" else promql
 
 
@@ -138,10 +137,9 @@ def metric_rows(
 
 
 def _named(query: MetricQuery, response: Samples, findings: Findings) -> pl.DataFrame:
-    """Return name, ts and value of pods or of the object; of several series the last counts.
+    """Return name, ts and value of pods or of the object.
 
-    That is the adapter's way: it files values by name. In a mapping file several series of one
-    object are a mistake of the query, and no rows.
+    Several series of one object are a mistake of the query, and no rows.
     """
     if query.label:
         rows = response.joined([query.label]).rename({query.label: "name"})
@@ -154,9 +152,7 @@ def _named(query: MetricQuery, response: Samples, findings: Findings) -> pl.Data
         rows = rows.filter(pl.col("name") == query.object_name)
     several = rows.height - rows.select("name", "ts").n_unique()
     findings.note("metric response with several series", query.title, several)
-    if query.rule == ValueRule.plain:
-        return rows.filter(pl.len().over("name", "ts") == 1)
-    return rows.unique(["name", "ts"], keep="last", maintain_order=True)
+    return rows.filter(pl.len().over("name", "ts") == 1)
 
 
 def _external_rows(
@@ -204,8 +200,6 @@ def _keda_rows(
 
 def _with_milli(query: MetricQuery, rows: pl.DataFrame, findings: Findings) -> pl.DataFrame:
     values = rows["value"].to_numpy()
-    if query.rule == ValueRule.adapter:
-        values = np.where(np.isnan(values), 0.0, values)
     milli, fits = go_milli(values)
     findings.note("metric value beyond 64 bits", query.title, int((~fits).sum()))
     rows = rows.drop("value").with_columns(value_milli=pl.Series(milli, dtype=pl.Int64))
@@ -236,39 +230,3 @@ def series_names(response: Samples) -> list[str]:
         )
         for row in response.series.rows()
     ]
-
-
-_STRING: Final = r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`[^`]*`)"""
-_BLANK: Final = r"(?:\s|\#[^\n]*+)"
-_PART: Final = re.compile(
-    rf"""(?P<kept>{_BLANK}+|{_STRING}|\[(?:{_STRING}|[^\]])*\]|(?:[0-9]|\.[0-9])[0-9A-Za-z_.]*
-        |(?:by|without|on|ignoring|group_left|group_right){_BLANK}*\((?:{_STRING}|[^)])*\))
-    |\{{(?P<inner>(?:{_STRING}|[^}}])*)\}}
-    |(?P<name>[A-Za-z_:][A-Za-z0-9_:]*)
-    (?P<no_series>(?={_BLANK}*+(?:[({{]|(?:by|without)\b)))?""",
-    re.VERBOSE | re.DOTALL | re.IGNORECASE,
-)
-"""Parts of PromQL: what stays as it is, the inside of a selector, and names: of series, unless they
-are words, functions or aggregations with arguments or labels behind them, or have a selector."""
-_WORDS: Final = (
-    "by", "without", "on", "ignoring", "group_left", "group_right",
-    "offset", "bool", "and", "or", "unless", "atan2", "inf", "nan",
-)  # fmt: skip
-
-
-def with_matchers(promql: str, matchers: str) -> str:
-    """Return an expression with these matchers in each of its selectors.
-
-    Args:
-        matchers: as PromQL writes them, e.g. `cluster="a"`; "": nothing changes.
-    """
-
-    def written(part: re.Match[str]) -> str:
-        if (inner := part["inner"]) is not None:
-            is_empty = re.fullmatch(f"{_BLANK}*", inner) is not None
-            return f"{{{matchers}{'' if is_empty else ','}{inner}}}"
-        is_series = part["name"] and part["no_series"] is None
-        is_series = is_series and part["name"].lower() not in _WORDS
-        return f"{part[0]}{{{matchers}}}" if is_series else part[0]
-
-    return _PART.sub(written, promql) if matchers else promql

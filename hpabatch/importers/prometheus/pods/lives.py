@@ -1,15 +1,12 @@
-"""Lives and labels of pods, within a window and across windows; rows assigned to pods.
+"""Lives of pods, within a window and across windows; rows assigned to pods.
 
 kube-state-metrics exports a pod for as long as the pod exists: a pod is gone when an exporter that
-is alive no longer shows it. It exports only the labels that it was told to
-(--metric-labels-allowlist), under names in which every character except letters, digits and _ is _,
-and capitals are small letters after _; and it exports no selectors. So labels are for information,
-and the pods that an HPA counts follow from their owner.
+is alive no longer shows it. It exports no selectors, so the pods that an HPA counts follow from
+their owner; labels are not read.
 """
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Sequence
 from typing import Final
@@ -49,7 +46,6 @@ def pod_rows(
     info: Gauge,
     owners: Samples,
     replicaset_owners: Samples,
-    labels: Samples,
     created: Samples,
     started: Samples,
     deleted: Gauge,
@@ -72,11 +68,10 @@ def pod_rows(
         info: kube_pod_info by namespace, pod, uid, node, created_by_kind and created_by_name.
         owners, replicaset_owners: see `owned_pods`; a pod of which the first says nothing belongs
             to what created it.
-        labels: kube_pod_labels, a sample per series; see `label_texts`.
         created, started: kube_pod_created and kube_pod_start_time (unix seconds), alike.
         deleted: kube_pod_deletion_timestamp (unix seconds) by namespace, pod and uid.
         heartbeats: instants (ms) at which the exporter was read, from span.from_ms on.
-        findings: gets "assumed" (creation, uid or target not recorded) and "label" (left out).
+        findings: gets "assumed" (creation, uid or target not recorded).
 
     Returns:
         POD_ROWS, one per uid, sorted by namespace, pod and created.
@@ -84,8 +79,6 @@ def pod_rows(
     rows = _seen(info)
     rows = _with_time(_with_time(rows, created, "created"), started, "started")
     rows = _with_owners(rows, owners, replicaset_owners, findings)
-    texts = label_texts(labels, findings)
-    rows = _with_facts(rows, texts, ["labels"]).with_columns(pl.col("labels").fill_null("{}"))
     rows = _with_facts(rows, _requested(deleted), ["deletion_requested"])
     rows = _with_uids(rows, findings)
     assumed = rows.filter(pl.col("created").is_null()).height
@@ -95,6 +88,7 @@ def pod_rows(
         created=pl.coalesce("created", pl.min_horizontal("first", "deletion_requested")),
         gone=_gone(rows["last"], heartbeats, span),
         origin=pl.lit("recorded"),
+        labels=pl.lit("{}"),
     )
     return _ended_by_next(rows.select(list(POD_ROWS)).cast(POD_ROWS))
 
@@ -128,14 +122,12 @@ def continued_pods(
     lone = known.join(later, on="uid", how="anti")
     lone = lone.with_columns(gone=pl.coalesce("gone", _gone(lone["last"], heartbeats, span)))
     whole = pl.concat([lone, known.join(later, on="uid", how="semi"), later])
-    whole = whole.with_columns(labels=pl.when(pl.col("labels") != "{}").then("labels"))
     # The earlier window saw the beginning, the later one the end.
     first, last = ("created", "first", "deletion_requested"), ("gone", "last")
     rows = whole.group_by("uid", maintain_order=True).agg(
         pl.col(first).min(), pl.col(last).last(),
         pl.exclude("uid", *first, *last).drop_nulls().last(),
     )  # fmt: skip
-    rows = rows.with_columns(pl.col("labels").fill_null("{}"))
     return _ended_by_next(rows.select(list(POD_ROWS)))
 
 
@@ -227,54 +219,6 @@ def _ended_by_next(rows: pl.DataFrame) -> pl.DataFrame:
     rows = rows.with_columns(gone=pl.min_horizontal("gone", taken))
     # Creation is by the API server's clock, the last sighting by Prometheus' clock.
     return rows.with_columns(pl.col("deletion_requested", "gone").clip(pl.col("created")))
-
-
-_PREFIX = "label_"
-_USUAL = (
-    *("app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/version"),
-    *("app.kubernetes.io/component", "app.kubernetes.io/part-of", "app.kubernetes.io/managed-by"),
-    *("helm.sh/chart", "k8s-app", "pod-template-hash", "controller-revision-hash"),
-    *("pod-template-generation", "statefulset.kubernetes.io/pod-name"),
-    *("apps.kubernetes.io/pod-index", "rollouts-pod-template-hash"),
-    *("topology.kubernetes.io/zone", "topology.kubernetes.io/region"),
-)
-_KEYS: Final = {key.translate(str.maketrans("./-", "___")): key for key in _USUAL}
-
-
-def label_key(name: str) -> str | None:
-    """Return the key of a label by its exported name without prefix; None: it is not known.
-
-    A name without _ is its own key, and the usual keys are known. Any other one may stand for
-    several: `team_name` for team-name, team.name, team/name, teamName and itself.
-    """
-    return name if "_" not in name else _KEYS.get(name)
-
-
-def label_texts(labels: Samples, findings: Findings) -> pl.DataFrame:
-    """Return namespace, pod, uid and `labels` as the text of a JSON object, sorted by key.
-
-    Args:
-        findings: gets ("label", name), for each name of which the key is not known, the number
-            of pods.
-    """
-    frame = labels.with_labels(_KEY).series
-    keys = {}
-    for name in (n for n in labels.names if n.startswith(_PREFIX)):
-        key = label_key(name.removeprefix(_PREFIX))
-        if key is None:
-            count = frame[name].len() - frame[name].null_count()
-            findings.note("label", f"{name} is left out: its key is not known", count)
-        else:
-            keys[key] = name
-    names = [keys[key] for key in sorted(keys)]
-    texts: dict[tuple[str | None, ...], str] = {}
-    found = []
-    for row in frame.select(names).rows() if names else [()] * frame.height:
-        if row not in texts:
-            said = {key: v for key, v in zip(sorted(keys), row, strict=True) if v is not None}
-            texts[row] = json.dumps(said, separators=(",", ":"))
-        found.append(texts[row])
-    return frame.select(_KEY).with_columns(labels=pl.Series(found, dtype=pl.String))
 
 
 OWNED: Final = pl.Schema(

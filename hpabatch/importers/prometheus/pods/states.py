@@ -22,9 +22,7 @@ import polars as pl
 from hpabatch.history.columns import CPU_MILLI_MAX, MEMORY_MILLI_MAX
 from hpabatch.importers.common.objects import (
     AMOUNTS,
-    Disagreements,
     PodRequests,
-    compare_amounts,
     known_requests,
     with_known,
 )
@@ -233,36 +231,17 @@ def request_rows(
     return rows.select(list(REQUESTS)).cast(REQUESTS).sort(order)
 
 
-def beside_objects(
-    rows: pl.DataFrame,
-    pods: pl.DataFrame,
-    requests: PodRequests,
-    told: Disagreements,
-    *,
-    exported: bool,
-) -> pl.DataFrame:
-    """Return requests of a window, filled in by objects where the server exports none.
+def beside_objects(rows: pl.DataFrame, pods: pl.DataFrame, requests: PodRequests) -> pl.DataFrame:
+    """Return requests of a window (REQUESTS) of a server that exports none, filled in by objects.
 
-    Args:
-        rows: of the window (REQUESTS): the containers that were there.
-        told: gets containers of which the server's last amount is not that of the objects.
-        exported: whether the server exports requests; then the rows stay as they are.
+    `rows` are of the containers that were there.
     """
     place = ("namespace", "target", "uid", "target_kind", "created")
     named = pods.select(place).drop_nulls().rename({"created": "valid_from"})
-    known = known_requests(named, requests)
-    both = with_known(rows, known, ["uid", "container"])
-    if not exported:
-        merged = both.with_columns(pl.coalesce(name, f"o.{name}").alias(name) for name in AMOUNTS)
-        order = ("namespace", "uid", "kind", "index", "valid_from")
-        return merged.select(list(REQUESTS)).sort(order)
-    last = rows.sort("valid_from").unique(["uid", "container"], keep="last", maintain_order=True)
-    last = last.join(known, on=["uid", "container"], how="semi")
-    compared = with_known(last, known, ["uid", "container"]).head(last.height)
-    for name in AMOUNTS:
-        if rows[name].null_count() < rows.height:  # (else the server exports none of these)
-            compare_amounts(compared, name, name, told, ("at the server", "the server's count"))
-    return rows
+    both = with_known(rows, known_requests(named, requests), ["uid", "container"])
+    merged = both.with_columns(pl.coalesce(name, f"o.{name}").alias(name) for name in AMOUNTS)
+    order = ("namespace", "uid", "kind", "index", "valid_from")
+    return merged.select(list(REQUESTS)).sort(order)
 
 
 def note_lacking(rows: pl.DataFrame, findings: Findings) -> None:

@@ -170,7 +170,6 @@ def usage_rows(
     findings: Findings,
     *,
     ranks: Mapping[str, int] | None = None,
-    rate_ms: int | None = None,
 ) -> pl.DataFrame:
     """Return what containers used, from raw samples.
 
@@ -187,36 +186,25 @@ def usage_rows(
 
     Args:
         cpu: counters in seconds (container_cpu_usage_seconds_total) with the labels namespace,
-            pod, container, and id where there is one; series per cpu are added up.
+            pod, container, and id where there is one; series of single cores do not count.
         memory: container_memory_working_set_bytes, with the same labels.
         span: rows have span.after_ms < ts <= span.until_ms.
         findings: gets counts of what was left out: "gap", "reset", "value" (not finite, negative,
             or larger than a history holds), "no container" (rows of pods, and pause containers),
-            "duplicate" (see `one_source`), "per cpu", "together".
+            "duplicate" (see `one_source`), "together".
         ranks: which sources are preferred, by default those with the most samples here
             (`source_ranks`).
-        rate_ms: `cpu` is no counter, but cores, as `rate()` over so long made them: it looks back,
-            smooths, and extrapolates. They are rounded to microcores, where millicores that were
-            whole are whole again, and then up to millicores. Memory then needs the same times to
-            share a row.
 
     Returns:
         USAGE, sorted by namespace, pod, container and ts, which are unique.
     """
-    most = _CPU_SECONDS_MAX if rate_ms is None else CPU_MILLI_MAX / 1000
-    cpu = _usable(_containers(cpu, findings), span, findings, most)
-    cpu = _added_up(cpu, findings) if rate_ms is None else cpu
+    cpu = _usable(_containers(cpu, findings), span, findings, _CPU_SECONDS_MAX)
     memory = _usable(_containers(memory, findings), span, findings, float(MEMORY_BYTES_MAX))
     kept = _kept(cpu, memory, span, findings, ranks)
-    if rate_ms is None:
-        used = _increases(cpu, span)
-        if kept[0].height < cpu.count:
-            used = kept[0].join(used, on=["series", "ts"], how="left", maintain_order="left")
-        _note_intervals(used, span, findings)
-    else:
-        micro = (pl.col("value") * 1e6).round(0).cast(pl.Int64)
-        window = pl.lit(rate_ms, dtype=pl.Int64)
-        used = kept[0].with_columns(window_ms=window, cpu_milli=-(-micro // 1000))
+    used = _increases(cpu, span)
+    if kept[0].height < cpu.count:
+        used = kept[0].join(used, on=["series", "ts"], how="left", maintain_order="left")
+    _note_intervals(used, span, findings)
     used = used.select("series", "ts", "window_ms", "cpu_milli")
     return _rows((cpu, used), (memory, _bytes(kept[1])), span, findings)
 
@@ -224,6 +212,8 @@ def usage_rows(
 def _containers(samples: Samples, findings: Findings) -> Samples:
     found = samples.with_labels(_IDENTITY)
     named = pl.all_horizontal(pl.col(name).fill_null("") != "" for name in _IDENTITY)
+    if "cpu" in found.names:  # (an old cAdvisor may have one per core, too)
+        named &= pl.col("cpu").is_null() | (pl.col("cpu") == "total")
     series = found.series.filter(named & ~pl.col("container").is_in(_NO_CONTAINER))
     findings.note("no container", "", found.series.height - series.height)
     if series.height == found.series.height:
@@ -241,26 +231,6 @@ def _usable(samples: Samples, span: Span, findings: Findings, most: float) -> Sa
 
 def _inside(points: pl.DataFrame, span: Span) -> int:
     return points.filter(pl.col("ts").is_between(span.after_ms + 1, span.until_ms)).height
-
-
-def _added_up(samples: Samples, findings: Findings) -> Samples:
-    """Return one series per container where there is one per cpu (cpu="cpu00", …)."""
-    if "cpu" not in samples.names:
-        return samples
-    single = pl.col("cpu").is_null() | (pl.col("cpu") == "total")
-    parts = samples.series.filter(~single)
-    if parts.is_empty():
-        return samples
-    findings.note("per cpu", "added up", parts.height)
-    names = [name for name in samples.names if name != "cpu"]
-    first = pl.col("series").first().over(names)
-    into = parts.select("series", whole=first)
-    points = samples.points.join(into, on="series", how="left", maintain_order="left")
-    points = points.with_columns(series=pl.coalesce("whole", "series")).drop("whole")
-    # A core that was not used yet has no series: what is there is the sum.
-    added = points.group_by("series", "ts").agg(pl.col("value").sum()).sort("series", "ts")
-    left = samples.series.filter(single | pl.col("series").is_in(into["whole"].unique().implode()))
-    return Samples(left, added)
 
 
 def _increases(cpu: Samples, span: Span) -> pl.DataFrame:

@@ -63,7 +63,7 @@ def one_source(
 
     Args:
         identity: labels of a thing; a null is a value of its own.
-        findings: gets ("duplicate", which source counts), once per thing.
+        findings: gets "duplicate" and the number of things of which samples are left out.
         silent_ms: see above; at most what the samples reach back before the wanted time.
         ranks: the order of preference, by default that of `source_ranks`.
         complete_ms: up to when there would be samples, by default the time of the last one.
@@ -84,7 +84,7 @@ def one_source(
     )
     marked = points.with_columns(worse=worse, best=before)
     left_out = marked.filter("worse")
-    _note_duplicates(left_out, ranked, findings)
+    findings.note("duplicate", "one source of each counts", left_out["thing"].n_unique())
     kept = samples.points.join(
         left_out.select("series", "ts"), on=["series", "ts"], how="anti", maintain_order="left"
     )
@@ -147,28 +147,6 @@ def _text(names: Sequence[str]) -> pl.Expr:
         return pl.lit("")
     parts = [pl.format("{}={}", pl.lit(name), pl.col(name)) for name in names]
     return pl.concat_str(parts, separator=" ", ignore_nulls=True)
-
-
-def _note_duplicates(left_out: pl.DataFrame, ranked: pl.DataFrame, findings: Findings) -> None:
-    """Note which source counts instead of which, in terms of the labels in which they differ."""
-    best = ranked.select("rank", better="source").unique()
-    pairs = left_out.select("thing", "source", rank="best").unique().join(best, on="rank")
-    for other, better, count in pairs.group_by("source", "better").len().sort(pl.all()).rows():
-        findings.note("duplicate", _told(other, better), count)
-
-
-def _told(other: str, better: str) -> str:
-    sides = [set(text.split(" ")) if text else set[str]() for text in (other, better)]
-    names = {part.partition("=")[0] for part in sides[0] ^ sides[1]}
-    # Addresses are too many to be listed one by one.
-    plain = names.difference(_EACH_TARGET)
-    if not plain:
-        return f"several values of {', '.join(sorted(names))}: the first counts"
-    shown = [
-        " ".join(sorted(p for p in side if p.partition("=")[0] in plain)) or "none of these labels"
-        for side in (sides[0] - sides[1], sides[1] - sides[0])
-    ]
-    return f"{shown[0]} beside {shown[1]}: the latter counts"
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,6 @@ from hpabatch.importers.prometheus.reading.window_objects import (
     read_scales,
 )
 from hpabatch.importers.prometheus.reading.window_samples import (
-    AdapterSeries,
     read_metrics,
     read_usage,
 )
@@ -124,16 +123,11 @@ def windows(
 
 @dataclass
 class WindowImport:
-    """Import of a window of a cluster: its sources, and the store that gets its rows.
-
-    Attributes:
-        series: those that the adapter would find.
-    """
+    """Import of a window of a cluster: its sources, and the store that gets its rows."""
 
     request: PrometheusRequest
     beside: Beside
     site: Site
-    series: AdapterSeries
     cluster: str
     server: Server
     sink: Sink
@@ -243,8 +237,7 @@ class WindowImport:
             if self.sink.has_part(self._part(part)):
                 continue
             some = Things("pod", names[at : at + size])
-            mappings, step_ms = self.beside.mappings, self.request.step_ms
-            rows, sources = read_usage(self.reader, mappings, some, step_ms)
+            rows, sources = read_usage(self.reader, some)
             owned = assign_pods(rows, pods.pods, self.reader.findings)
             with self.write(part) as written:
                 self.add("pod_metrics", owned)
@@ -254,9 +247,8 @@ class WindowImport:
             tell(0.2 + 0.7 * min(1.0, (at + size) / len(names)))
 
     def _metric_part(self, hpas: WindowHpas, pods: pl.DataFrame, result: ImportResult) -> None:
-        specs, mappings, step_ms = hpas.found.hpas, self.beside.mappings, self.request.step_ms
-        plan = mappings.plan(specs, self.series.found(mappings, specs))
-        result.notes.update(dict.fromkeys(plan.notes))
+        several, step_ms = bool(self.request.cluster_label), self.request.step_ms
+        plan = self.beside.mappings.plan(hpas.found.hpas, several=several)
         for lost in plan.unmapped:
             why = f"no values of {lost.metric}: {lost.reason}"
             result.lacking.setdefault(why, set()).add(lost.hpa)

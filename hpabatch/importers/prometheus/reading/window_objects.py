@@ -114,7 +114,7 @@ def read_scales(
         places = tuple((n, t) for n, k, t in targets if k == kind)
         scalable = queries.scalables.get(kind)
         if scalable is None or scalable.spec not in names:
-            told = f"{kind} (no series; see `scalables` in a mapping file)"
+            told = f"{kind} (no series; see `scalables` in a file for --queries)"
             reader.findings.note("no replicas", told, len(places))
             continue
         labels = queries.queries["hpa_info"].labels
@@ -242,7 +242,6 @@ def read_pods(
         info,
         only(owners, things),
         chain,
-        reader.facts_of("pod_labels", "last", things),
         reader.facts_of("pod_created", "max", things),
         reader.facts_of("pod_started", "max", things),
         reader.gauge("pod_deleted", ("uid",), things),
@@ -275,9 +274,8 @@ def read_pods(
         for name, labels in REQUESTED.items()
     }
     requests = request_rows(said, pods, reader.span, reader.findings, initial=initial)
-    if beside.requests is not None:
-        exported = reader.has("requests")
-        requests = beside_objects(requests, pods, beside.requests, beside.told, exported=exported)
+    if beside.requests is not None and not reader.has("requests"):
+        requests = beside_objects(requests, pods, beside.requests)
     note_lacking(requests, reader.findings)
     if not initial:
         requests = continued_requests(requests, stored("pod_requests"), there)

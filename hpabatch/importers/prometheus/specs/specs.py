@@ -314,21 +314,15 @@ def spec_rows(
     lives = recorded_lives(gauges, span, heartbeats)
     documents = {(hpa.namespace or "default", hpa.name): hpa for hpa in manifests}
     exact = _exact(events, span, namespaces)
-    edits: dict[Place, list[int]] = {}
-    for namespace, name, ts, _ in () if events is None else events.edits.sort("ts").rows():
-        edits.setdefault((namespace, name), []).append(ts)
     inside = (ts for ts in heartbeats if span.after_ms < ts <= span.until_ms)
     found, rows = SpecWindow(span.after_ms, next(inside, None)), []
     for place in sorted({*lives, *exact}):
         known = Known(
-            place, cluster, lives.get(place, ()), documents.pop(place, None), exact.get(place),
-            edits.get(place, ()),
-        )  # fmt: skip
+            place, cluster, lives.get(place, ()), documents.pop(place, None), exact.get(place)
+        )
         one = timeline(known, span, heartbeats)
         rows += one.rows
         _take(found, known, one, (methods or {}).get(place, MANIFEST))
-        findings.note("edit", f"of {'/'.join(place)}, of something that is not exported",
-                      int(one.hidden))  # fmt: skip
     found.unused = set(documents)
     found.rows = pl.DataFrame(rows, schema=SPECS)
     specs = found.rows.select("namespace", "name", "spec").unique(maintain_order=True)

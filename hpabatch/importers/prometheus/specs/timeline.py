@@ -12,7 +12,7 @@ and metrics of containers.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -253,7 +253,6 @@ class Known:
         cluster: for the uid that an HPA gets of which none is told.
         document: of a manifest; None: there is none.
         exact: from events; None: there are none.
-        edits: instants (ms, sorted) of writes of which nothing else is recorded.
     """
 
     place: Place
@@ -261,7 +260,6 @@ class Known:
     lives: Sequence[RecordedLife] = ()
     document: HPA | None = None
     exact: Exact | None = None
-    edits: Sequence[int] = ()
 
 
 @dataclass(slots=True)
@@ -276,7 +274,6 @@ class Timeline:
         used: what its specs come from: events, around (events of another time), document, gauges.
         edited, contradicted: how many of the specs differ from the document they come from.
         built: how many specs came from a document.
-        hidden: it was edited without anything that is exported being another.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -287,7 +284,6 @@ class Timeline:
     edited: int = 0
     contradicted: int = 0
     built: int = 0
-    hidden: bool = False
 
 
 def timeline(known: Known, span: Span, heartbeats: Sequence[int]) -> Timeline:
@@ -302,7 +298,7 @@ def timeline(known: Known, span: Span, heartbeats: Sequence[int]) -> Timeline:
 
 class _Walk:
     def __init__(self, known: Known, span: Span, heartbeats: Sequence[int]) -> None:
-        self._known, self._span, self._heartbeats = known, span, heartbeats
+        self._known, self._span = known, span
         self._found = Timeline()
         exact = known.exact
         self._exact_from = exact.rows[0]["valid_from"] if exact is not None else _NEVER
@@ -327,10 +323,8 @@ class _Walk:
             if (current is not None and row is not None) and all(
                 current[name] == row[name] for name in _CONTENT
             ):
-                generations = {current["generation"], row["generation"]} - {None}
-                found.hidden |= len(generations) > 1
                 continue
-            since = row["valid_from"] if of_events and row is not None else self._since(ts)
+            since = row["valid_from"] if of_events and row is not None else ts
             if current is not None:
                 since = max(since, current["valid_from"] + 1)
                 current["valid_to"] = since
@@ -441,15 +435,6 @@ class _Walk:
             if known and (life.end_ms is None or ts < life.end_ms):
                 return life, known[-1]
         return None, None
-
-    def _since(self, ts: int) -> int:
-        """Return when what was seen at an instant became so: with a write since the last scrape."""
-        before = bisect_left(self._heartbeats, ts) - 1
-        low = self._heartbeats[before] if before >= 0 else self._span.from_ms
-        at = bisect_right(self._known.edits, ts) - 1
-        if ts > self._span.after_ms and at >= 0 and self._known.edits[at] > low:
-            return self._known.edits[at]
-        return ts
 
 
 def _end(row: Mapping[str, Any]) -> int:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
 
 from hpabatch.history.checks import YEAR_2000_MS, YEAR_2100_MS
-from hpabatch.importers.common.rows import CPU_COUNTER, MEMORY_BYTES, QUANTITY, TIME_PER_MS
+from hpabatch.importers.common.rows import CPU_COUNTER, QUANTITY, TIME_PER_MS
 from hpabatch.importers.table.propose.sample import MOSTLY, NUMBERS, Column, Kind, Role, mean
 from hpabatch.importers.table.propose.text import Entry, flow, scalar
 
@@ -23,7 +23,6 @@ _ISO: Final = (
     r"^\s*\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?"
     r"\s*(?:[Zz]|UTC|[+-]\d{2}:?(\d{2})?)?\s*$"
 )
-_DATE: Final = r"^(\d{4}([-/.])\d{1,2}([-/.])\d{1,2}|\d{1,2}([-/.])\d{1,2}([-/.])\d{4})$"
 _OFFSET: Final = r"([Zz]|UTC|[+-]\d{2}:?(\d{2})?)\s*$"
 # strptime formats in the order in which they are tried; %d before %m where both could be.
 _FORMATS: Final = (
@@ -34,7 +33,6 @@ _FORMATS: Final = (
     "%d %b %Y %H:%M:%S", "%b %d, %Y %H:%M:%S", "%d/%b/%Y:%H:%M:%S %z", "%Y%m%dT%H%M%SZ",
     "%Y%m%d%H%M%S", "%Y%m%dT%H%M%S", "%a, %d %b %Y %H:%M:%S %z", "%Y-%m-%d %H:%M:%S,%3f",
 )  # fmt: skip
-_CLOCK: Final = r"\d{1,2}[:h.]\d{2}"
 _SINCE: Final = frozenset(
     {"time", "t", "ts", "timestamp", "elapsed", "offset", "relative", "rel", "since", "start"}
 )
@@ -84,24 +82,6 @@ def find_relative(columns: Sequence[Column], start: str) -> Time | None:
             assumed = f"{told}, as the column's name says no unit"
             return _time(column, "", assumed, unit=unit, start=scalar(start))
     return None
-
-
-def find_unread(columns: Sequence[Column]) -> Column | None:
-    """Return the column that most likely holds times, in a notation that is not known.
-
-    Dates without a time of day are no times.
-    """
-    texts = [c for c in columns if c.kind is Kind.text]
-    clocks = [c for c in texts if c.share(_CLOCK) >= MOSTLY]
-    dates = [c for c in sorted(columns, key=_rank) if _are_dates(c.values.drop_nulls())]
-    hinted = [c for c in texts if c.key in _TIME.names or c.has("time", "timestamp")]
-    return next(iter((*clocks, *dates, *hinted)), None)
-
-
-def _are_dates(known: pl.Series) -> bool:
-    if known.dtype == pl.String():
-        return mean(known.str.strip_chars().str.contains(_DATE)) >= MOSTLY
-    return known.dtype == pl.Date() and len(known) > 0
 
 
 def _rank(column: Column) -> tuple[bool, bool, int]:
@@ -159,6 +139,7 @@ _RESOURCES: Final[Mapping[str, tuple[str, ...]]] = {
             "mcpu", "nanocores", "millicore"),
     "memory": ("memory", "mem", "ram", "rss", "workingset"),
 }  # fmt: skip
+_COUNTER: Final = frozenset({"seconds", "counter", "nanoseconds", "ns"})
 _REQUEST: Final = ("request", "requests", "requested", "req", "reqs")
 _LIMIT: Final = ("limit", "limits", "lim")
 _PERCENT: Final = ("pct", "percent", "percentage", "util", "utilization", "utilisation", "%")
@@ -204,14 +185,6 @@ _SIZES: Final = {
     )),
 }  # fmt: skip
 """By resource: which quantile of the values tells, and from what size on it is of a unit."""
-_LEAST_BYTES: Final = 2**16  # of a container
-_BYTES: Final = 2**45  # of a workload, 32 TiB
-_CORES: Final = 5000  # of a workload
-_LEAST_PARTS: Final = 2  # of a core, in thousandths or less: below it, cores are meant
-_LEAST_STEPS: Final = 8
-_MANY_STEPS: Final = 50
-_RISING: Final = 0.98
-_MOVING: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,16 +211,13 @@ class Amount:
     assumed: str = ""
 
 
-def read_amounts(columns: Iterable[Column], series: pl.Series) -> list[Amount]:
-    """Return the amounts among columns; rows with the same value of `series` are one container's.
-
-    The best source of usage comes first.
-    """
+def read_amounts(columns: Iterable[Column]) -> list[Amount]:
+    """Return the amounts among columns; the best source of usage comes first."""
     found = []
     for column in columns:
         resource = next((name for name, words in _RESOURCES.items() if column.has(*words)), "")
         if resource and column.kind in NUMBERS:
-            found.append(read_amount(column, resource, series))
+            found.append(read_amount(column, resource, column.words))
     ranks = ("sum", "", "mean", "max")
     return sorted(
         (amount for amount in found if amount is not None),
@@ -255,8 +225,11 @@ def read_amounts(columns: Iterable[Column], series: pl.Series) -> list[Amount]:
     )
 
 
-def read_amount(column: Column, resource: str, series: pl.Series) -> Amount | None:
-    """Return a column as an amount of a resource; None: it is another figure of it."""
+def read_amount(column: Column, resource: str, words: Collection[str]) -> Amount | None:
+    """Return a column as an amount of a resource; None: it is another figure of it.
+
+    `words` are those that tell a counter: of the column, or of what names its table.
+    """
     role, percent = "usage", percent_of(column)
     if column.has(*_REQUEST, *_LIMIT) and not percent:
         role = "request" if column.has(*_REQUEST) else "limit"
@@ -266,7 +239,7 @@ def read_amount(column: Column, resource: str, series: pl.Series) -> Amount | No
     found = Amount(column, resource, role, percent_of=percent, statistic=statistic)
     if percent:
         return found
-    if resource == "cpu" and role == "usage" and _is_counter(column, series):
+    if resource == "cpu" and role == "usage" and not _COUNTER.isdisjoint(words):
         told = "a counter of CPU time: its rate between two samples of a container counts"
         if column.has("ns", "nanoseconds") or column.quantile(0.5) > 1e9:
             told = f"{told}, in nanoseconds"
@@ -282,29 +255,15 @@ def _unit_of(column: Column, resource: str) -> tuple[str, str, str]:
     if column.kind == Kind.quantity:
         return QUANTITY, "Kubernetes quantities", ""
     named = next((unit for unit, words in _UNIT_WORDS[resource].items() if column.has(*words)), "")
-    if named and _is_plausible(column, named):
+    if named:
         return named, f"{named}, by the column's name", ""
     share, rows = _SIZES[resource]
     size = column.quantile(share)
     if resource == "cpu" and column.whole() and column.quantile(0.5) >= _LEAST_WHOLE:
         size = max(size, _MILLICORES)
     _, unit, others = next((row for row in rows if size >= row[0]), rows[-1])
-    sizes = f"half of the values are above {column.quantile(0.5):.4g}"
-    if named and named != unit:
-        return unit, "", f"{unit}, because {sizes}, though the column's name says {named}"
-    return unit, "", f"{unit}, because {sizes}; else {others}"
-
-
-def _is_plausible(column: Column, unit: str) -> bool:
-    """Whether amounts in a unit that a name says can be those of containers or workloads."""
-    middle, high = column.quantile(0.5), column.quantile(0.99)
-    if not high:
-        return True  # nothing runs
-    if unit in MEMORY_BYTES:
-        return high * MEMORY_BYTES[unit] >= _LEAST_BYTES and middle * MEMORY_BYTES[unit] <= _BYTES
-    if unit == "cores":
-        return middle <= _CORES
-    return high >= _LEAST_PARTS or column.whole()  # 0.2 millicores: a pod uses more than that
+    told = f"{unit}, because half of the values are above {column.quantile(0.5):.4g}"
+    return unit, "", f"{told}; else {others}"
 
 
 def percent_of(column: Column) -> str:
@@ -314,18 +273,6 @@ def percent_of(column: Column) -> str:
     if column.has(*_REQUEST):
         return "request"
     return "limit" if column.has(*_LIMIT) else "unknown"
-
-
-def _is_counter(column: Column, series: pl.Series) -> bool:
-    """Whether the values of a series only grow, as those of a counter do."""
-    if any(column.has(*words) for words in _UNIT_WORDS["cpu"].values()):
-        return False  # cores are a rate already, even where they only rise
-    named = column.has("seconds", "counter", "nanoseconds", "ns")
-    frame = pl.DataFrame({"series": series, "value": column.numbers}).drop_nulls()
-    steps = frame.select(pl.col("value").diff().over("series")).to_series().drop_nulls()
-    if len(steps) < (_LEAST_STEPS if named else _MANY_STEPS):
-        return named and column.has("total")
-    return mean(steps >= 0) >= _RISING and mean(steps > 0) >= _MOVING
 
 
 def stated_settings(columns: Iterable[Column]) -> dict[str, Column]:

@@ -16,7 +16,6 @@ from hpabatch.importers.table.propose.amounts import (
     best,
     find_relative,
     find_time,
-    find_unread,
     percent_of,
     read_amount,
     read_amounts,
@@ -29,7 +28,6 @@ from hpabatch.importers.table.propose.names import (
     find_wide,
     long_metrics,
     name_entries,
-    series_ids,
     with_labels,
 )
 from hpabatch.importers.table.propose.sample import (
@@ -146,18 +144,12 @@ def _without_times(sample: Sample, columns: Sequence[Column]) -> str:
             f"{path}: expected a column of times from 2000 to 2100, got {name}, which counts from "
             f"0; state when {name} was 0, as in --start 2026-10-07T12:00:00Z"
         )
-    if (unread := find_unread(columns)) is not None:
-        return (
-            f"{path}: expected times of day with their date in one known notation, got "
-            f"{show(unread.examples(1)[0])} in column {unread.name}; export ISO 8601 or seconds "
-            f"since 1970, or write the map by hand with columns.time: {{column: "
-            f"{scalar(unread.name)}, format: '%Y-%m-%d %H:%M:%S %Z', zone: Europe/Berlin}} (%Z "
-            "only where the name of a zone is behind them; docs/import.md)"
-        )
     shown = ", ".join(column.name for column in columns[:_SHOWN])
     return (
-        f"{path}: expected a column of times from 2000 to 2100, found none among {shown}; name it "
-        "time, or write the map by hand (docs/import.md)"
+        f"{path}: expected a column of times from 2000 to 2100 in a known notation, found none "
+        f"among {shown}; export ISO 8601 or seconds since 1970, or write the map by hand with "
+        "columns.time: {column: NAME, format: '%d.%m.%Y %H:%M:%S', zone: Europe/Berlin} "
+        "(docs/import.md)"
     )
 
 
@@ -170,9 +162,8 @@ def _amounts(
     wide table's first series, or by its size. A percentage of a workload beside an HPA's target is
     of cpu.
     """
-    ids = series_ids(columns, len(columns[0].values) if columns else 0)
     left = [column for column in columns if column.name not in names.used()]
-    found = read_amounts(left, ids)
+    found = read_amounts(left)
     texts = [item for c in columns if c.kind is Kind.text for item in c.examples(1)]
     words = {*hints, *(word for item in texts for word in words_of(item.split("{")[0]))}
     for column in left if all(amount.role != "usage" for amount in found) else ():
@@ -185,7 +176,7 @@ def _amounts(
             resource = "memory"
         elif is_small or column.kind is Kind.quantity:
             resource = "cpu"
-        amount = read_amount(column, resource, ids) if resource else None
+        amount = read_amount(column, resource, words) if resource else None
         if amount is not None and all(resource != item.resource for item in found):
             told = f"{resource}, {amount.assumed or amount.told}"
             found.append(replace(amount, told="", assumed=told))

@@ -15,7 +15,6 @@ from hpabatch.importers.table.propose.sample import (
     Column,
     Kind,
     Role,
-    mean,
     profile,
     words_of,
 )
@@ -131,15 +130,6 @@ def long_metrics(columns: Sequence[Column]) -> tuple[Pivot, list[str]] | None:
     return None
 
 
-def series_ids(columns: Sequence[Column], height: int) -> pl.Series:
-    """Return a string per row that tells series apart: all strings of the row together."""
-    texts = [c.values.cast(pl.String) for c in columns if c.kind in (Kind.text, Kind.boolean)]
-    if not texts:
-        return pl.repeat("", height, dtype=pl.String(), eager=True)
-    frame = pl.DataFrame([text.alias(str(k)) for k, text in enumerate(texts)])
-    return frame.select(pl.concat_str(pl.all(), separator="\0", ignore_nulls=True)).to_series()
-
-
 _LABEL: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 _KIND_NAME: Final = r"^[A-Z][A-Za-z]+$"
 _NAMESPACES: Final = ("namespace", "ns")
@@ -160,7 +150,6 @@ _NAMESPACE: Final = Role(
      "kubernetes_namespace", "exported_namespace"),
     _NAMESPACES, _ATTRIBUTES, _LABEL,
 )  # fmt: skip
-_GROUP: Final = Role(("project", "app", "application", "team", "tenant", "product", "system"))
 # Names of what an HPA scales; those of `_WORKLOAD` may also name a product, a Service or a machine.
 _TARGET: Final = Role(
     ("workload", "workload_name", "deployment", "deployment_name", "statefulset",
@@ -195,20 +184,15 @@ _OBJECT: Final = "abcdefghijklmnopqrstuvwxyz0123456789-."
 _MANY: Final = 10_000
 _MOST_LETTERS: Final = 20
 _MOSTLY: Final = 0.8
-_SHARED: Final = 0.2  # of the workloads; one such as an ingress gateway may be in each namespace
 
 # apimachinery's util/rand.SafeEncodeString: no vowels, no 0, 1, 3; older hashes are decimal.
 _SAFE: Final = "[b-df-hj-np-tv-xz0-9]"
 _HASH: Final = f"-{_SAFE}{{6,10}}-{_SAFE}{{5}}"
-# Hashes that people made up: letters and digits, a digit at least in one of the two parts.
-_LOOSE: Final = "-[0-9a-z]{3,10}-[0-9a-z]{3,5}"
-_DIGITS: Final = r"-[a-z]*[0-9][0-9a-z]*(-[0-9a-z]{3,5})?$"
 # The order counts: a suffix also ends a hash with one.
 _FORMS: Final = (
     ("Deployment", _HASH),
     ("StatefulSet", "-[0-9]{1,4}"),
     ("DaemonSet", f"-{_SAFE}{{5}}"),
-    ("Deployment", _LOOSE),
 )
 
 
@@ -243,8 +227,7 @@ def _read_pod_names(column: Column | None) -> PodNames | None:
     kinds: list[tuple[str, str]] = []
     for kind, form in _FORMS:
         mask = left.str.contains(f"^.+{form}$")
-        made_up = not kinds and mean(left.filter(mask).str.contains(_DIGITS)) >= _MOSTLY
-        if mask.any() and (form != _LOOSE or made_up):
+        if mask.any():
             kinds.append((kind, form))
             left = left.filter(~mask)
     if not len(names) or len(left) > (1 - _MOSTLY) * len(names):
@@ -264,7 +247,6 @@ class Names:
     level: str
     columns: Mapping[str, Column]
     pod_names: PodNames | None
-    guessed_namespace: bool = False
 
     def get(self, key: str) -> Column | None:
         """Return the column of a key."""
@@ -312,10 +294,7 @@ def find_names(found: Sequence[Column]) -> Names:
             read = _read_pod_names(said["workload"])
             if read is not None and read.kinds[0][0] != "DaemonSet":
                 said["pod"], pod_names = said.pop("workload"), read
-    guessed = "namespace" not in said
-    if guessed and "workload" in said:
-        take("namespace", _group(left, said["workload"]))
-    return Names(level, said, pod_names, guessed and "namespace" in said)
+    return Names(level, said, pod_names)
 
 
 def _workload_of(
@@ -335,17 +314,6 @@ def _workload_of(
     return found
 
 
-def _group(left: Sequence[Column], workload: Column) -> Column | None:
-    """Return what may stand for a namespace: most workloads have one value of it."""
-    groups = [item for item in left if item.key in _GROUP.names and item.share(_LABEL) == 1]
-    for item in sorted(groups, key=lambda group: _GROUP.names.index(group.key)):
-        pairs = pl.DataFrame([workload.values.alias("w"), item.values.alias("n")]).drop_nulls()
-        several = pairs.group_by("w").agg(pl.col("n").n_unique())["n"] > 1
-        if several.sum() <= _SHARED * len(several):
-            return item
-    return None
-
-
 def name_entries(names: Names, fallback: str) -> dict[str, Entry]:
     """Return the entries of `columns` that name a row; `fallback` is a workload's name."""
     plain = {key: Entry(_source(item)) for key, item in names.columns.items()}
@@ -354,9 +322,7 @@ def name_entries(names: Names, fallback: str) -> dict[str, Entry]:
         "{value: default}", assumed="no column is a namespace; write its name here"
     )
     if (space := names.get("namespace")) is not None:
-        guess = f"{space.origin} is the namespace; if not, write {{value: NAME}}"
-        assumed = guess if names.guessed_namespace else ""
-        found["namespace"] = Entry(_source(space), assumed=assumed)
+        found["namespace"] = Entry(_source(space))
     found["workload"] = _workload(names, fallback)
     kind = plain.get("kind") or _kind(names)
     found |= {} if kind is None else {"kind": kind}

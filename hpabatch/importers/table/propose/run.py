@@ -42,7 +42,6 @@ from hpabatch.model.printable import counted
 
 _CONTAINER: Final = ("namespace", "target", "container")
 _MOST_LISTED: Final = 100
-_SHOWN: Final = 4
 _LEAST_MAX: Final = 10
 _HEADROOM: Final = 2.0
 _TARGET: Final = "60%"
@@ -155,7 +154,7 @@ def _checked(found: Found, sample: Sample, beside: Beside | None) -> tuple[pl.Da
         reasons = "; ".join(dropped_lines(tally.dropped, {}))
         fix = "write the map by hand (docs/import.md)"
         if beside is not None and tally.dropped[UNKNOWN_POD]:
-            fix = _told_unknown(found, beside.objects)
+            fix = "give the objects of the cluster that the table is of, or state columns.namespace"
         raise RefusedError(
             f"{sample.file.path}: no row of the sample has a time, a name and usage"
             + (f" ({reasons}); {fix}" if reasons else f"; {fix}")
@@ -185,29 +184,6 @@ def _leave_to_objects(found: Found, objects: ClusterObjects) -> None:
         for namespace, count in Counter(k[0] for k in among if k[-1] in there).most_common(1):
             told = f"the namespace in which the objects have {count:,} of these names"
             draft.add("columns", "namespace", f"{{value: {scalar(namespace)}}}", told)
-
-
-def _told_unknown(found: Found, objects: ClusterObjects) -> str:
-    """Return which workloads (of pods) table and objects have, where they have none in common."""
-    names = found.names
-    item = names.get("pod") or names.get("workload")
-    assert item is not None
-    pods, known = item.values.cast(pl.String), {key[2] for key in objects.workloads}
-    if "pod" in names.columns and names.pod_names is not None:
-        pods = pods.str.extract(names.pod_names.pattern, 1)
-    if (space := names.get("namespace")) is not None:
-        pods = space.values.cast(pl.String) + "/" + pods
-        known = {f"{key[0]}/{key[2]}" for key in objects.workloads}
-    return (
-        f"the table has {_few(pods.drop_nulls().unique().sort().to_list())}, the objects have "
-        f"{_few(sorted(known))}; give the objects of the cluster that the table is of, or state "
-        "columns.namespace"
-    )
-
-
-def _few(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more if names else "no workload"
 
 
 def _add_requests(found: Found, rows: pl.DataFrame) -> None:

@@ -22,7 +22,7 @@ def test_what_the_objects_say_is_left_out_of_the_map(tmp_path: Path) -> None:
     keys = [line.split(":")[0] for line in found.text.splitlines() if not line.startswith("  ")]
     assert [key for key in keys if not key.startswith("#")] == ["level", "columns"]
     assert "workload" not in found.text
-    import_table([USAGE], place, tmp_path / "history", objects=[OBJECTS], strict=True)
+    import_table([USAGE], place, tmp_path / "history", objects=[OBJECTS])
     rows = read_tables(tmp_path / "history")["pod_metrics"]
     demo = pl.read_parquet(DATA / "demo" / "pod_metrics.parquet")
     key = ["namespace", "target", "pod", "ts"]
