@@ -24,8 +24,8 @@ GROUPS: Final = {
     "Get data in": {"import": "get_in"},
     "Look": {
         "analyze": "look", "compare": "look", "describe": "look", "explain": "look",
-        "findings": "page", "get": "look", "lint": "page", "replay": "look", "report": "page",
-        "validate": "look",
+        "findings": "findings", "get": "look", "lint": "findings", "replay": "look",
+        "report": "page", "validate": "look",
     },
     "Ask what if": {
         "advise": "advise", "autoscale": "autoscale", "fidelity": "simulate", "fit": "simulate",
