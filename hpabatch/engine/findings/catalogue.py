@@ -7,7 +7,10 @@ from typing import Final, NamedTuple
 HISTORY: Final = "history"
 SPEC: Final = "spec"
 MANIFESTS: Final = "manifests"
-"""Sources: the replay of a history, the spec of an HPA alone, the objects of manifests."""
+RECORDING: Final = "recording"
+ANYWHERE: Final = "anywhere"
+"""Sources: the replay of a history, its samples and pods (as `history quality` tells), the spec of
+an HPA alone, the objects of manifests, any of them."""
 
 ACT: Final = "act"
 HARM: Final = "harm"
@@ -35,6 +38,7 @@ _RECORD = (
     "check that spec, requests and times are those of the recording (hpabatch fidelity, hpabatch "
     "history quality)"
 )
+_REQUEST = "request it in every container, or use averageValue or a ContainerResource metric"
 _RANGE = "give minReplicas and maxReplicas different values, or remove the HPA"
 _KINDS: Final = (
     ("ambiguous_selector", HISTORY, "high", ACT,
@@ -70,13 +74,28 @@ _KINDS: Final = (
     ("differs", HISTORY, "low", ASK, _RECORD),
     ("at_zero", HISTORY, "low", ASK,
      "expected with KEDA or a schedule; else find out what set it to 0"),
+    ("without_cpu_request", RECORDING, "high", ACT, _REQUEST),
+    ("without_memory_request", RECORDING, "high", ACT, _REQUEST),
+    ("foreign_pods", RECORDING, "medium", ACT,
+     "give the workloads and jobs labels and selectors that tell them apart"),
+    ("at_limit", RECORDING, "medium", HARM,
+     "raise the cpu limit, or remove it: a metric cannot ask for what a limit cuts off"),
+    ("slow_interval", RECORDING, "low", ASK,
+     "sample more often; what is shorter than that cannot be judged"),
+    ("window_below_interval", RECORDING, "low", ASK,
+     "lengthen behavior.scaleDown.stabilizationWindowSeconds to some samples, or sample more often"),
+    ("bad_ignore", ANYWHERE, "medium", ACT,
+     "write a line for each: FINDING until 2027-01-31: REASON"),
     ("deprecated_api", MANIFESTS, "high", ACT, "write the document for autoscaling/v2, apps/v1"),
     ("same_target", MANIFESTS, "high", ACT, "scale the target by one HPA with all metrics"),
+    ("same_target_apart", MANIFESTS, "low", ASK,
+     "apply only one of them; scale the target by one HPA with all metrics"),
     ("keda_and_hpa", MANIFESTS, "high", ACT, "move the HPA's metrics into the ScaledObject"),
     ("overlapping_selectors", MANIFESTS, "high", ACT,
      "give the workloads labels and selectors that tell them apart"),
-    ("missing_request", MANIFESTS, "high", ACT,
-     "request it in every container, or use averageValue or a ContainerResource metric"),
+    ("missing_request", MANIFESTS, "high", ACT, _REQUEST),
+    ("sidecars_count", MANIFESTS, "low", ASK,
+     "look at the container that does the work: a ContainerResource metric"),
     ("metric_error", SPEC, "high", ACT, "correct the metric's target, or remove the metric"),
     ("cycle", SPEC, "medium", HARM,
      "widen the tolerance, raise the target, or set a scale-down window"),
@@ -86,7 +105,6 @@ _KINDS: Final = (
      "find out whether pods may use more than they request; else lower the target"),
     ("base_too_high", SPEC, "medium", ASK, "raise the target above what an idle pod uses"),
     ("never_idle", SPEC, "low", ASK, "raise the target, or accept the size that it rests at"),
-    ("coarse_steps", SPEC, "low", ASK, "expect steps of several pods, or raise minReplicas"),
     ("slow_up", SPEC, "medium", HARM, "allow faster scaling up: larger behavior.scaleUp.policies"),
     ("slow_down", SPEC, "low", ASK, "allow faster scaling down, if it is not meant"),
     ("no_dead_band", SPEC, "low", ASK, "expect that these sizes are only passed"),

@@ -55,7 +55,8 @@ class Candidate:
     """One HPA that may be replayed, with its specs in order of time.
 
     `earlier` are those of another target, from before: they are not replayed, but what the HPA did
-    to others then counts. `created`: when it was created is recorded.
+    to others then counts. `created`: when it was created is recorded. `ignore` is its annotation of
+    that name.
     """
 
     cluster: str
@@ -65,6 +66,7 @@ class Candidate:
     labels: str = "{}"
     earlier: tuple[SpecPeriod, ...] = ()
     created: bool = False
+    ignore: str = ""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -94,6 +96,9 @@ class Candidate:
         parts = groupby([*self.earlier, *self.periods], key=_target)
         return tuple(replace(self, periods=tuple(part), earlier=()) for _, part in parts)
 
+
+IGNORE: Final = "hpabatch.dev/ignore"
+"""Annotation of an HPA with findings to ignore, see docs/findings.md."""
 
 UNKNOWN_DRIVER: Final = "nothing says what drives "
 """Beginning of the reason why an HPA is left out until a plant file answers a question."""
@@ -187,7 +192,13 @@ def candidates_from_history(
             )
             skipped.append(Skipped(*key, reason))
         created = any(row.get("created") is not None for row in rows)
-        found.append(Candidate(*key, kept, str(rows[-1]["labels"] or "{}"), earlier, created))
+        last = rows[-1]
+        ignore = ""
+        if IGNORE in (annotations := str(last.get("annotations") or "")):
+            with suppress(ValueError):
+                ignore = decode_json(annotations, dict[str, str]).get(IGNORE, "")
+        labels = str(last["labels"] or "{}")
+        found.append(Candidate(*key, kept, labels, earlier, created, ignore))
     return found, skipped
 
 
@@ -225,7 +236,10 @@ def candidates_from_manifests(
             )
             skipped.append(Skipped("", namespace, hpa.name, reason))
         periods = (SpecPeriod(ALWAYS_MS, NEVER_MS, hpa.spec),)
-        found += [Candidate(cluster, namespace, hpa.name, periods) for cluster in clusters]
+        ignore = dict(hpa.annotations).get(IGNORE, "")
+        found += [
+            Candidate(cluster, namespace, hpa.name, periods, ignore=ignore) for cluster in clusters
+        ]
     found.sort(key=lambda c: c.key)
     return found, skipped
 
