@@ -148,9 +148,8 @@ def _limits(analysis: Analysis, metric: MetricAnalysis) -> Iterator[Remark]:
         )
         one = metric.band(1)
         if one is not None and one.high_milli is not None and one.up_to is not None:
-            text += (
-                f"; one pod stays up to {one.high_milli / 1000:g}, more gives {one.up_to} or more"
-            )
+            stays = f"one pod stays up to {one.high_milli / 1000:g}"
+            text += f"; {stays}, more gives {one.up_to} or more"
         yield Remark("plain_value", text)
     if metric.divides is None:
         text = (

@@ -83,7 +83,7 @@ _KINDS: Final = (
     ("slow_interval", RECORDING, "low", ASK,
      "sample more often; what is shorter than that cannot be judged"),
     ("window_below_interval", RECORDING, "low", ASK,
-     "lengthen behavior.scaleDown.stabilizationWindowSeconds to some samples, or sample more often"),
+     "lengthen behavior.scaleDown.stabilizationWindowSeconds to several samples"),
     ("bad_ignore", ANYWHERE, "medium", ACT,
      "write a line for each: FINDING until 2027-01-31: REASON"),
     ("deprecated_api", MANIFESTS, "high", ACT, "write the document for autoscaling/v2, apps/v1"),
