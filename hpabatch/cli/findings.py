@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import sys
+
 from hpabatch.cli.app import Answer, app, command
 from hpabatch.cli.arguments import ExitCodeOption, HistoryArgument
 from hpabatch.cli.manifests import open_with_hpas, valid_hpas
@@ -12,7 +15,7 @@ from hpabatch.errors import EXIT_REFUSED
 from hpabatch.inputs.request import LintRequest
 
 
-@command(app, shows=True)
+@command(app, shows=True, faults=True)
 def findings(
     history: HistoryArgument,
     request: ReplayRequest,
@@ -46,7 +49,7 @@ def findings(
     return found, code or left_out or (EXIT_REFUSED if exit_code and found.found.height else 0)
 
 
-@command(app, shows=True)
+@command(app, shows=True, faults=True)
 def lint(request: LintRequest, exit_code: ExitCodeOption = False) -> Answer:
     """Tell what is wrong with manifests, without a history.
 
@@ -73,6 +76,8 @@ def lint(request: LintRequest, exit_code: ExitCodeOption = False) -> Answer:
     if profile.notes:
         say(f"warning: {profile.notes}")
     missing = f"{' '.join(request.paths)}: no valid HPA to look at"
-    checked, code = valid_hpas(request.paths, profile, missing)
-    found = Findings(findings_of(checked, request.paths, profile), len(checked), {})
+    stdin = sys.stdin.buffer.read() if "-" in request.paths else b""
+    checked, code = valid_hpas(request.paths, profile, missing, io.BytesIO(stdin))
+    judged = findings_of(checked, request.paths, profile, stdin)
+    found = Findings(judged.found, len(checked), {}, ignored=judged.ignored)
     return found, code or (EXIT_REFUSED if exit_code and found.found.height else 0)
