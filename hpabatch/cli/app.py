@@ -24,8 +24,8 @@ GROUPS: Final = {
     "Get data in": {"import": "get_in"},
     "Look": {
         "analyze": "look", "compare": "look", "describe": "look", "explain": "look",
-        "findings": "findings", "get": "look", "lint": "findings", "replay": "look",
-        "report": "page", "validate": "look",
+        "findings": "findings", "gate": "findings", "get": "look", "lint": "findings",
+        "replay": "look", "report": "page", "validate": "look",
     },
     "Ask what if": {
         "advise": "advise", "autoscale": "autoscale", "fidelity": "simulate", "fit": "simulate",
@@ -70,7 +70,8 @@ app = typer.Typer(
     cls=_Commands,
     help="Kubernetes HPA decisions in bulk, exactly as the controller makes them.",
     epilog="Exit codes: 0 fine, 1 a bug of ours, 2 cannot be read, 3 refused, left out or found "
-    "(2 wins over 3), 75 ended early (repeat the command), 130 interrupted, 143 terminated.",
+    "(2 wins over 3), 4 a limit exceeded, 75 ended early (repeat the command), 130 interrupted, "
+    "143 terminated.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import io
 import sys
+from typing import Annotated
 
 from hpabatch.cli.app import Answer, app, command
-from hpabatch.cli.arguments import ExitCodeOption, HistoryArgument
+from hpabatch.cli.arguments import ExitCodeOption, HistoryArgument, file_option
 from hpabatch.cli.manifests import open_with_hpas, valid_hpas
 from hpabatch.cli.progress import progress_on_stderr
 from hpabatch.cli.talk import say, tell, tell_skipped
+from hpabatch.engine.gate.request import GateRequest
 from hpabatch.engine.replay.request import ReplayRequest
-from hpabatch.errors import EXIT_REFUSED
+from hpabatch.errors import EXIT_EXCEEDED, EXIT_REFUSED, EXIT_UNREADABLE, ManifestError
 from hpabatch.inputs.request import LintRequest
 
 
@@ -81,3 +83,72 @@ def lint(request: LintRequest, exit_code: ExitCodeOption = False) -> Answer:
     judged = findings_of(checked, request.paths, profile, stdin)
     found = Findings(judged.found, len(checked), {}, ignored=judged.ignored)
     return found, code or (EXIT_REFUSED if exit_code and found.found.height else 0)
+
+
+@command(app, shows=True, faults=True)
+def gate(
+    request: GateRequest,
+    markdown: Annotated[
+        str | None, file_option("--markdown", "File for a comment on a pull request (Markdown).")
+    ] = None,
+) -> Answer:
+    """Tell what a change of manifests does, and fail beyond limits.
+
+    Compares two sets of manifests: which HPAs have other settings, and which findings of
+    `hpabatch lint` are new. With --history the changed HPAs are simulated with both, on the same
+    work: sizes, costs, saturation. HPAs of which nothing trustworthy can be said are listed apart;
+    they fail the gate unless --allow-unknown is given.
+
+    \b
+    --fail-on 'saturated_minutes>+10'   10 minutes more than base, of any HPA
+    --fail-on 'total:cost>+5%'          5% more than base, of all changed HPAs together
+    --fail-on 'at_max_minutes>60'       in head, whatever base has
+    --fail-on 'findings_high>+0'        more findings of that severity; needs no history
+
+    Measures are those of `hpabatch simulate`. docs/gate.md has all, and a workflow.
+
+    \b
+    Exit codes: 0 passes, 2 something cannot be read, 4 a limit is exceeded or an HPA is not known,
+    3 some HPAs of head were refused.
+
+    \b
+    Examples:
+      hpabatch gate --base main/ --head pr/ --fail-on 'findings_high>+0'
+      hpabatch gate --base main/ --head pr/ --history history/ --fail-on 'saturated_minutes>+10'
+      helm template . | hpabatch gate --base main/ --head - --markdown comment.md
+    """
+    with progress_on_stderr("simulate_fleet") as progress:
+        from hpabatch.engine.fleet.versions import history_profile
+        from hpabatch.engine.gate.run import Manifested
+        from hpabatch.engine.gate.run import gate as gate_of
+        from hpabatch.history.files import atomic_path
+        from hpabatch.history.reader import open_history
+        from hpabatch.inputs.manifests import check_manifests, exit_code, load_manifests
+        from hpabatch.model.versions import DEFAULT_K8S, profile_for
+        from hpabatch.report.forms import markdown_text
+        from hpabatch.report.gate import Gate
+        from hpabatch.report.validation import talk_lines
+
+        history, profile = None, profile_for(request.k8s or DEFAULT_K8S, request.feature_gates)
+        if request.history is not None:
+            history = open_history(request.history, "replay")
+            profile = history_profile(history, request.k8s, request.feature_gates)
+        sides = []
+        for name, paths in (("base", request.base), ("head", request.head)):
+            stdin = sys.stdin.buffer.read() if "-" in paths else b""
+            entries = load_manifests(paths, io.BytesIO(stdin)).entries
+            checked = check_manifests(entries, profile)
+            for line in talk_lines(checked):
+                say(f"{name}: {line}")
+            sides.append(Manifested(checked, paths, stdin))
+        if all(item.hpa is None for side in sides for item in side.checked):
+            raise ManifestError("--base and --head: no valid HPA in either")
+        found = Gate.of(gate_of(request, *sides, profile, history, progress))
+        if markdown is not None:
+            with atomic_path(markdown) as temporary:
+                temporary.write_text(markdown_text(found))
+    tell(found.warnings)
+    code = exit_code(sides[1].checked)
+    if code != EXIT_UNREADABLE and not found.passes:
+        code = EXIT_EXCEEDED
+    return found, code

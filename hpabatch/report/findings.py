@@ -97,8 +97,9 @@ class Findings(Result):
         """Generate the findings."""
         if self.found.height:
             yield Grid.of(HEADS, self.found, frame=self.found, columns=FINDINGS.columns)
-        if self.skipped:
+        if self.found.height and self.skipped:
             yield ""
+        if self.skipped:
             lines = [
                 (label(*item.key, with_cluster=bool(item.cluster)), item.reason)
                 for item in self.skipped

@@ -228,6 +228,9 @@ def _frame_cell(value: object) -> str:
 
 def markdown_text(report: Result, view: View | None = None) -> str:
     """Return GitHub-flavored Markdown with what the table shows."""
+    own = report.own(Output.markdown, view or View())
+    if isinstance(own, str):
+        return own
     blocks = []
     if report.shows_verdict and (verdict := report.verdict):
         blocks.append(f"**{md(verdict)}**")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import Final
+from typing import Final, NamedTuple
 
 import polars as pl
 
@@ -35,6 +35,7 @@ from hpabatch.engine.replay.decisions import SCHEMA as TICK_SCHEMA
 from hpabatch.engine.replay.summary import KEY
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.loop import in_parts, simulate
+from hpabatch.engine.simulate.result import with_advice, with_cost
 from hpabatch.engine.simulate.run import PROPOSED, RECORDED, Loop, LoopOptions, prepare_loop
 from hpabatch.engine.simulate.work import lacking_signals
 from hpabatch.history.reader import History
@@ -113,6 +114,53 @@ def compare_simulated(
         hpas=len(loops.before),
         ticks=ticks,
         left_out=tuple(sorted(left_out, key=left_out_order)),
+        warnings=joined_texts(
+            sides.names, *((*loop.plan.warnings, *loop.notes) for loop in loops.loops)
+        ),
+        evidence=joined_evidence(sides.names, *(loop.evidence for loop in loops.loops)),
+    )
+
+
+class Measured(NamedTuple):
+    """Measures of the HPAs of both sides, with costs and whether to rely on them.
+
+    A row per HPA as `engine.simulate.result` has them; `left_out` have none.
+    """
+
+    before: pl.DataFrame
+    after: pl.DataFrame
+    left_out: tuple[LeftOut, ...]
+    warnings: tuple[str, ...]
+    evidence: dict[str, str]
+
+
+def measure_simulated(
+    history: History,
+    before: Side,
+    after: Side,
+    options: LoopOptions,
+    select: Select | None = None,
+    progress: Progress = silent,
+) -> Measured:
+    """Simulate a history's HPAs with two sets of manifests; return the measures of both.
+
+    Arguments and errors are those of `compare_simulated`; `options` may have prices.
+    """
+    progress("planning", 0.0)
+    sides = plan_sides(history, before, after, select)
+    loops = _prepare_specs(history, sides, (before, after), options, progress)
+    frames = []
+    for loop, cases in zip(loops.loops, (loops.before, loops.after), strict=True):
+        progress("simulating", DECIDED)
+        parts = [pl.DataFrame()]
+        for cluster, group in groupby(cases.values(), key=lambda case: case.workload.cluster):
+            rules = loop.plan.versions.of(cluster)
+            found = simulate(list(group), rules, seed=options.seed).measures
+            parts.append(with_advice(with_cost(found, options.prices), loop))
+        frames.append(pl.concat(parts, how="diagonal"))
+    return Measured(
+        *frames,
+        left_out=tuple(sorted({*sides.left_out, *loops.left_out}, key=left_out_order)),
         warnings=joined_texts(
             sides.names, *((*loop.plan.warnings, *loop.notes) for loop in loops.loops)
         ),

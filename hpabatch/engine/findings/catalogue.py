@@ -8,9 +8,10 @@ HISTORY: Final = "history"
 SPEC: Final = "spec"
 MANIFESTS: Final = "manifests"
 RECORDING: Final = "recording"
+GATE: Final = "gate"
 ANYWHERE: Final = "anywhere"
 """Sources: the replay of a history, its samples and pods (as `history quality` tells), the spec of
-an HPA alone, the objects of manifests, any of them."""
+an HPA alone, the objects of manifests, two sets of manifests, any of them."""
 
 ACT: Final = "act"
 HARM: Final = "harm"
@@ -96,6 +97,9 @@ _KINDS: Final = (
     ("missing_request", MANIFESTS, "high", ACT, _REQUEST),
     ("sidecars_count", MANIFESTS, "low", ASK,
      "look at the container that does the work: a ContainerResource metric"),
+    ("gate_limit", GATE, "high", HARM, "change the settings, or the limit (docs/gate.md)"),
+    ("gate_unknown", GATE, "high", ASK,
+     "give a plant file (hpabatch fit --init-plant), a longer history, or --allow-unknown"),
     ("metric_error", SPEC, "high", ACT, "correct the metric's target, or remove the metric"),
     ("cycle", SPEC, "medium", HARM,
      "widen the tolerance, raise the target, or set a scale-down window"),
