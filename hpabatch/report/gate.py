@@ -26,7 +26,7 @@ from hpabatch.report.base import (
 )
 from hpabatch.report.findings import faults_of
 from hpabatch.report.forms import markdown_text
-from hpabatch.report.numbers import amount
+from hpabatch.report.numbers import number
 from hpabatch.report.replay import evidence_lines
 
 MARKER: Final = "<!-- hpabatch gate -->"
@@ -37,9 +37,13 @@ _ROWS: Final = (200, 100, 50, 20, 10, 5, 2, 1, 0)
 _LONGEST: Final = 600  # characters of a cell
 
 
+def _told(measure: str, value: float | None) -> str:
+    return number(value, 2 if measure == "cost" else 1).removesuffix(".0")
+
+
 def _pair(measure: str, row: Any) -> str:
     """Return `12 -> 14`, `12` where both are the same, "" where nothing is known."""
-    before, after = (amount(row[f"{measure}{end}"]) for end in (BASE, HEAD))
+    before, after = (_told(measure, row[f"{measure}{end}"]) for end in (BASE, HEAD))
     if before == after:
         return before
     return f"{before or '-'} -> {after or '-'}"
@@ -67,6 +71,7 @@ HEADS: Final = (
     ),
     Head("FINDINGS", "findings of its manifests: base -> head",
          lambda row: _pair("findings", row), left=True),
+    Head("", "`?`: nothing trustworthy can be said", lambda row: "?" if row["unknown"] else ""),
 )  # fmt: skip
 EXCEEDED_HEADS: Final = (
     Head("EXCEEDED", "the HPA, or the sum over all", 0, left=True, folds=True),
@@ -117,7 +122,8 @@ class Gate(GateResult, Result):
         grids = [
             Grid.of(
                 EXCEEDED_HEADS,
-                [(self._label(e.key), e.limit.text, amount(e.base), amount(e.head))
+                [(self._label(e.key), e.limit.text,
+                  *(_told(e.limit.measure, value) for value in (e.base, e.head)))
                  for e in self.exceeded],
                 self.most,
             ),
@@ -129,10 +135,8 @@ class Gate(GateResult, Result):
             Grid.of(HEADS, self.rows, self.most, frame=self.rows, columns=GATE.columns),
             Grid.of(FINDING_HEADS, self.findings, self.most),
         ]  # fmt: skip
-        for number, grid in enumerate(grid for grid in grids if grid.rows or grid.more):
-            if number:
-                yield ""
-            yield grid
+        for k, grid in enumerate(grid for grid in grids if grid.rows or grid.more):
+            yield from ("", grid)[k == 0 :]
 
     def basis(self) -> list[str]:
         if not self.evidence:
@@ -166,9 +170,10 @@ class Gate(GateResult, Result):
         return text
 
     def faults(self) -> Iterator[Fault]:
-        told = [(e.key, "gate_limit",
-                 f"{e.limit.text}: {amount(e.base) or 'unknown'} -> {amount(e.head)}")
-                for e in self.exceeded]  # fmt: skip
+        told = []
+        for key, limit, *values in ((e.key, e.limit, e.base, e.head) for e in self.exceeded):
+            before, after = (_told(limit.measure, value) or "unknown" for value in values)
+            told.append((key, "gate_limit", f"{limit.text}: {before} -> {after}"))
         told += [(key, "gate_unknown", why) for key, why in self.unknown.items()]
         for key, finding, text in told:
             place = ("", 0) if key is None else self.places.get((key[1], key[2]), ("", 0))

@@ -59,7 +59,9 @@ def unjudged(summary: pl.DataFrame, found: Judged) -> Iterator[Skipped]:
     told = pl.concat(found).filter(
         pl.col("finding").is_in([k.name for k in CATALOGUE.values() if k.source == HISTORY])
     )
-    without = (pl.col("ticks") == 0) | (pl.col("undecided_share") >= 1)
+    # (of HPAs on the same pods the first is told)
+    without = (pl.col("undecided_share") >= 1) & (pl.col("ambiguous_share") == 0)
+    without |= pl.col("ticks") == 0
     rows = summary.filter(without).join(told, on=KEY, how="anti")
     for *key, ticks, error in rows.select(*KEY, "ticks", "error").iter_rows():
         why = f"none of its {ticks:,} syncs could be decided: {error or 'no reason recorded'}"

@@ -228,19 +228,20 @@ def _unknown(
     left_out: Iterable[LeftOut],
 ) -> Iterator[tuple[Key, str]]:
     """Yield HPAs whose change is not known, each with why."""
-    for item in left_out:
+    told = [item for item in left_out if (item.namespace, item.hpa) in changes]
+    for item in told:
         yield (item.cluster, item.namespace, item.hpa), f"{item.side}: {item.reason}"
-    told = {(item.namespace, item.hpa) for item in left_out}
+    known = {*values[1], *((item.cluster, item.namespace, item.hpa) for item in told)}
     for name, (kind, _) in changes.items():
         keys = [key for key in values[1] if key[1:] == name]
         for key in keys:
-            doubts = [row["why_not"] for row in (side[key] for side in values) if row["why_not"]]
+            doubts = [part for side in values for part in side[key]["why_not"].split("; ") if part]
             if doubts:
                 yield key, "; ".join(dict.fromkeys(doubts))
         if kind != CHANGED:
             other = "base" if kind == NEW else "head"
             yield ("", *name), f"{other} has no such HPA to compare it with"
-        elif not keys and name not in told:
+        elif not any(key[1:] == name for key in known):
             yield ("", *name), "it was not simulated"
 
 
