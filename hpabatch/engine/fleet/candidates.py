@@ -99,7 +99,7 @@ class Candidate:
         return tuple(replace(self, periods=tuple(part), earlier=()) for _, part in parts)
 
 
-IGNORE: Final = "hpabatch.dev/ignore"
+IGNORE: Final = "hpabatch/ignore"
 """Annotation of an HPA with findings to ignore, see docs/findings.md."""
 
 UNKNOWN_DRIVER: Final = "nothing says what drives "

@@ -102,7 +102,8 @@ def test_what_recordings_show_of_workloads(tmp_path: Path) -> None:
         pods = table(place, "pods")
         own = pods.filter(pl.col("target") == "etl").head(1)
         job = own.with_columns(
-            uid=pl.lit("job"), pod=pl.lit("job"), target=pl.lit("nightly").cast(own["target"].dtype),
+            uid=pl.lit("job"), pod=pl.lit("job"),
+            target=pl.lit("nightly").cast(own["target"].dtype),
             labels=pl.col("labels").cast(pl.String).str.replace_all('"etl"', f'"{label}"')
             .cast(own["labels"].dtype),
         )  # fmt: skip
@@ -122,7 +123,7 @@ def test_what_recordings_show_of_workloads(tmp_path: Path) -> None:
 def test_an_annotation_of_a_recorded_hpa_ignores(tmp_path: Path) -> None:
     place = small(tmp_path / "h")
     edit_spec(place, "etl", minReplicas=6, maxReplicas=6)
-    ignore = json.dumps({"hpabatch.dev/ignore": "min_is_max until 2999-01-01: a single node"})
+    ignore = json.dumps({"hpabatch/ignore": "min_is_max until 2999-01-01: a single node"})
     edit(place, "hpas", annotations=pl.lit(ignore))
     found = hpabatch.open(place).findings()
     assert "min_is_max" not in only(found, "etl")

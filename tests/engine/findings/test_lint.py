@@ -149,7 +149,7 @@ def test_an_annotation_ignores_until_its_day(
     annotation: str, found: list[str], told: str, tmp_path: Path
 ) -> None:
     document = manifest("web", "shop", "web", minReplicas=10)
-    document["metadata"]["annotations"] = {"hpabatch.dev/ignore": annotation}
+    document["metadata"]["annotations"] = {"hpabatch/ignore": annotation}
     (tmp_path / "hpa.yaml").write_text(json.dumps(document))
     rows = json.loads(invoke("lint", tmp_path, "-o", "json").stdout)
     assert [row["finding"] for row in rows] == found
