@@ -37,6 +37,7 @@ COMMANDS = (
     "report",
     "findings",
     "lint",
+    "gate",
     "sweep",
     "recommend",
     "fit",

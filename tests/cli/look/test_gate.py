@@ -95,15 +95,15 @@ def test_worse_and_better(history: Path, today: Path, tmp_path: Path) -> None:
 @pytest.mark.compiled
 def test_what_is_not_known_fails_unless_allowed(history: Path, today: Path, tmp_path: Path) -> None:
     head = tmp_path / "head.yaml"
-    document = today.read_text().replace("minReplicas: 3", "minReplicas: 15")
+    document = today.read_text().replace(TARGET, "averageUtilization: 62")
     head.write_text(f"{document}\n---\n{json.dumps(manifest('new', 'shop', 'nowhere'))}")
-    limit = ("--fail-on", "replica_hours>+1")
-    done = simulated(history, today, head, *limit, "-o", "json")
+    both = ("--base", today, "--head", head, "--history", history, "--fail-on", "replica_hours>+1")
+    done = run(*both, "-o", "json")
     told = {row["hpa"]: row["reason"] for row in json.loads(done.stdout)["unknown"]}
     assert done.exit_code == EXIT_EXCEEDED
     assert told["shop/new"] == "base has no such HPA to compare it with"
-    assert "outside of the usage per pod that was recorded" in told["shop/checkout"]
-    allowed = simulated(history, today, head, *limit, "--allow-unknown", "-o", "sarif")
+    assert told["shop/checkout"].startswith("plant not identified")
+    allowed = run(*both, "--allow-unknown", "-o", "sarif")
     results = json.loads(allowed.stdout)["runs"][0]["results"]
     assert allowed.exit_code == EXIT_OK
     assert {r["ruleId"] for r in results if "suppressions" in r} == {"gate_unknown"}
