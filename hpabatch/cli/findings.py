@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 from hpabatch.cli.app import Answer, app, command
@@ -78,11 +79,18 @@ def lint(request: LintRequest, exit_code: ExitCodeOption = False) -> Answer:
     if profile.notes:
         say(f"warning: {profile.notes}")
     missing = f"{' '.join(request.paths)}: no valid HPA to look at"
-    stdin = sys.stdin.buffer.read() if "-" in request.paths else b""
+    stdin = _stdin(request.paths)
     checked, code = valid_hpas(request.paths, profile, missing, io.BytesIO(stdin))
     judged = findings_of(checked, request.paths, profile, stdin)
     found = Findings(judged.found, len(checked), {}, ignored=judged.ignored)
     return found, code or (EXIT_REFUSED if exit_code and found.found.height else 0)
+
+
+def _stdin(paths: Sequence[str]) -> bytes:
+    """Return what standard input has, if it is one of some paths."""
+    from hpabatch.inputs.manifests import MAX_BYTES
+
+    return sys.stdin.buffer.read(MAX_BYTES + 1) if "-" in paths else b""
 
 
 @command(app, shows=True, faults=True)
@@ -135,7 +143,7 @@ def gate(
             profile = history_profile(history, request.k8s, request.feature_gates)
         sides = []
         for name, paths in (("base", request.base), ("head", request.head)):
-            stdin = sys.stdin.buffer.read() if "-" in paths else b""
+            stdin = _stdin(paths)
             entries = load_manifests(paths, io.BytesIO(stdin)).entries
             checked = check_manifests(entries, profile)
             for line in talk_lines(checked):

@@ -39,7 +39,6 @@ def _rule(name: str) -> dict[str, Any]:
             "text": f"{_sarif(kind.fix)} ({_PAGE})",
             "markdown": f"{_sarif(kind.fix)} ([{_PAGE}]({_PAGE}#{name}))",
         },
-        "helpUri": f"{_PAGE}#{name}",
         "defaultConfiguration": {"level": _LEVELS[kind.severity]},
     }
 

@@ -35,7 +35,7 @@ def test_sarif_has_what_the_schema_requires() -> None:
         assert rule["id"] in CATALOGUE
         assert rule["shortDescription"]["text"]
         assert rule["help"]["text"]
-        assert rule["helpUri"] == f"docs/findings.md#{rule['id']}"
+        assert rule["help"]["markdown"].endswith(f"(docs/findings.md#{rule['id']}))")
         assert rule["defaultConfiguration"]["level"] in ("none", "note", "warning", "error")
     assert len({rule["id"] for rule in driver["rules"]}) == len(driver["rules"]) == 2
     for result in run["results"]:
