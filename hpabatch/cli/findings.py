@@ -141,22 +141,24 @@ def gate(
         if request.history is not None:
             history = open_history(request.history, "replay")
             profile = history_profile(history, request.k8s, request.feature_gates)
-        sides = []
-        for name, paths in (("base", request.base), ("head", request.head)):
+
+        def read(name: str, paths: Sequence[str]) -> Manifested:
             stdin = _stdin(paths)
             entries = load_manifests(paths, io.BytesIO(stdin)).entries
             checked = check_manifests(entries, profile)
             for line in talk_lines(checked):
                 say(f"{name}: {line}")
-            sides.append(Manifested(checked, paths, stdin))
-        if all(item.hpa is None for side in sides for item in side.checked):
+            return Manifested(checked, paths, stdin)
+
+        base, head = read("base", request.base), read("head", request.head)
+        if all(item.hpa is None for item in (*base.checked, *head.checked)):
             raise ManifestError("--base and --head: no valid HPA in either")
-        found = Gate.of(gate_of(request, *sides, profile, history, progress))
+        found = Gate.of(gate_of(request, base, head, profile, history, progress))
         if markdown is not None:
             with atomic_path(markdown) as temporary:
                 temporary.write_text(markdown_text(found))
     tell(found.warnings)
-    code = exit_code(sides[1].checked)
+    code = exit_code(head.checked)
     if code != EXIT_UNREADABLE and not found.passes:
         code = EXIT_EXCEEDED
     return found, code

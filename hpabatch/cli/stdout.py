@@ -90,8 +90,7 @@ def show_report(report: Result, output: Output | str) -> None:
     if sys.stdout.isatty():
         width, styled = shutil.get_terminal_size().columns, "NO_COLOR" not in os.environ
     view = View(width, styled, legend=LEGEND.get())
-    form = str(output)
-    send(report_bytes(report, Output(form) if form in list(Output) else CheckOutput(form), view))
+    send(report_bytes(report, CheckOutput(str(output)), view))
 
 
 def forget_stdout() -> None:

@@ -52,11 +52,11 @@ def report_bytes(report: Result, output: Output | CheckOutput, view: View | None
     shape = view or View()
     if output == Output.wide:
         shape = shape._replace(wide=True)
-    match output:
-        case CheckOutput.sarif:
-            return sarif_text(report.faults()).encode()
-        case CheckOutput.junit:
-            return junit_text(report.faults()).encode()
+    if output == CheckOutput.sarif:
+        return sarif_text(report.faults()).encode()
+    if output == CheckOutput.junit:
+        return junit_text(report.faults()).encode()
+    match Output(output.value):
         case Output.table | Output.wide:
             return table_text(report, shape).encode()
         case Output.json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import polars as pl
@@ -59,7 +60,7 @@ HEADS: Final = (
     Head.of(GATE["change"], "CHANGE", left=True),
     Head.of(GATE["settings"], "SETTINGS", _short, left=True, folds=True),
     *(
-        Head(name, f"{meaning}: base -> head", lambda row, m=measure: _pair(m, row), left=True,
+        Head(name, f"{meaning}: base -> head", partial(_pair, measure), left=True,
              needs=f"{measure}{HEAD}")
         for measure, name, meaning in (
             ("replica_hours", "REPLICA-HOURS", "the simulated size over time"),
@@ -70,7 +71,7 @@ HEADS: Final = (
         )
     ),
     Head("FINDINGS", "findings of its manifests: base -> head",
-         lambda row: _pair("findings", row), left=True),
+         partial(_pair, "findings"), left=True),
     Head("", "`?`: nothing trustworthy can be said", lambda row: "?" if row["unknown"] else ""),
 )  # fmt: skip
 EXCEEDED_HEADS: Final = (

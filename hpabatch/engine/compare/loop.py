@@ -159,7 +159,8 @@ def measure_simulated(
             parts.append(with_advice(with_cost(found, options.prices), loop))
         frames.append(pl.concat(parts, how="diagonal"))
     return Measured(
-        *frames,
+        before=frames[0],
+        after=frames[1],
         left_out=tuple(sorted({*sides.left_out, *loops.left_out}, key=left_out_order)),
         warnings=joined_texts(
             sides.names, *((*loop.plan.warnings, *loop.notes) for loop in loops.loops)

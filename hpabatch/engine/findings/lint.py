@@ -140,7 +140,7 @@ def _rivals(hpa: HPA, source: str, objects: _Objects) -> Iterator[tuple[str, str
         else:
             far.add(other.name)
     for name, rivals in (("same_target", near), ("same_target_apart", far)):
-        if rivals:
+        if rivals and not (rivals is far and near):
             told = f"{listed(sorted(rivals))} scale{'s' * (len(rivals) == 1)} {key[1]}/{key[2]}"
             if rivals is far:
                 yield name, f"{told}, too, in another file: if both are applied, neither can act"

@@ -63,11 +63,11 @@ def unjudged(summary: pl.DataFrame, found: Judged) -> Iterator[Skipped]:
     without = (pl.col("undecided_share") >= 1) & (pl.col("ambiguous_share") == 0)
     without |= pl.col("ticks") == 0
     rows = summary.filter(without).join(told, on=KEY, how="anti")
-    for *key, ticks, error in rows.select(*KEY, "ticks", "error").iter_rows():
+    for c, n, h, ticks, error in rows.select(*KEY, "ticks", "error").iter_rows():
         why = f"none of its {ticks:,} syncs could be decided: {error or 'no reason recorded'}"
         if not ticks:
             why = "no sync of it lies in the recorded time"
-        yield Skipped(*key, why)
+        yield Skipped(c, n, h, why)
 
 
 def _row(key: Iterable[str], finding: str, why: str, **evidence: object) -> dict[str, Any]:

@@ -250,19 +250,22 @@ def _judged(
 ) -> Iterator[Exceeded]:
     """Yield the limits that are exceeded; an HPA that one cannot be held against is unknown."""
     for limit in limits:
-        ends = [f"{limit.measure}{end}" for end in (BASE, HEAD)]
-        own = [(key, row) for key, row in rows if limit.is_of_findings or (
-            row["change"] == CHANGED and key not in unknown)]  # fmt: skip
-        pairs = [(key, row[ends[0]], row[ends[1]]) for key, row in own]
-        for key, _, _ in [pair for pair in pairs if limit.judge(*pair[1:]) is None]:
-            unknown[key] = f"{limit.measure} is not known"
-        pairs = [pair for pair in pairs if limit.judge(*pair[1:]) is not None]
+        pairs: list[tuple[Key | None, Any, Any]] = []
+        currencies = set()
+        for own, row in rows:
+            if not limit.is_of_findings and (row["change"] != CHANGED or own in unknown):
+                continue
+            before, after = (row[f"{limit.measure}{end}"] for end in (BASE, HEAD))
+            if limit.judge(before, after) is None:
+                unknown[own] = f"{limit.measure} is not known"
+                continue
+            pairs.append((own, before, after))
+            currencies.add(row["currency"])
         if limit.of_total and pairs:
-            currencies = {row["currency"] for _, row in own} - {None}
             if limit.measure == "cost" and len(currencies) > 1:
                 raise UsageError(f"{limit.text}: costs are in {', '.join(sorted(currencies))}")
-            sums = (sum(pair[k] or 0 for pair in pairs) for k in (1, 2))
-            pairs = [(None, *sums)]
+            before, after = (sum(pair[k] or 0 for pair in pairs) for k in (1, 2))
+            pairs = [(None, before, after)]
         for key, before, after in pairs:
             if limit.judge(before, after):
                 yield Exceeded(key, limit, before, after)
