@@ -95,8 +95,8 @@ def _read(paths: Sequence[str], objects: _Objects) -> None:
                 with suppress(MistakesError, DocumentError):
                     for document in parse_documents(read_text(name, "", MAX_BYTES)):
                         value = document.value
-                        listed = value.get("resources") if isinstance(value, Mapping) else None
-                        own = listed if isinstance(listed, list) else ()
+                        given = value.get("resources") if isinstance(value, Mapping) else None
+                        own = given if isinstance(given, list) else ()
                         objects.together.append({normpath(name.parent / str(one)) for one in own})
 
 
