@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from hpabatch.engine.replay.attention import ACT, ASK, HARM, RULES
+
 HISTORY: Final = "history"
 SPEC: Final = "spec"
 MANIFESTS: Final = "manifests"
@@ -12,11 +14,6 @@ GATE: Final = "gate"
 ANYWHERE: Final = "anywhere"
 """Sources: the replay of a history, its samples and pods (as `history quality` tells), the spec of
 an HPA alone, the objects of manifests, two sets of manifests, any of them."""
-
-ACT: Final = "act"
-HARM: Final = "harm"
-ASK: Final = "ask"
-"""Groups: a setting to correct, a limit that does harm, a question that is open."""
 
 SEVERITIES: Final = ("high", "medium", "low")
 
@@ -31,50 +28,8 @@ class Kind(NamedTuple):
     fix: str
 
 
-_METRIC = (
-    "make the metric available (its adapter, the pods' requests, its selector), or remove it from "
-    "the HPA"
-)
-_RECORD = (
-    "check that spec, requests and times are those of the recording (hpabatch fidelity, hpabatch "
-    "history quality)"
-)
 _REQUEST = "request it in every container, or use averageValue or a ContainerResource metric"
-_RANGE = "give minReplicas and maxReplicas different values, or remove the HPA"
 _KINDS: Final = (
-    ("ambiguous_selector", HISTORY, "high", ACT,
-     "scale the target by one HPA with both metrics, or make the targets' selectors distinct"),
-    ("selector", HISTORY, "high", ACT, "give the target a valid spec.selector"),
-    ("invalid_metrics", HISTORY, "high", ACT, _METRIC),
-    ("failing_metric", HISTORY, "high", ACT, _METRIC),
-    ("mostly_differs", HISTORY, "high", ASK, _RECORD),
-    ("at_max", HISTORY, "high", HARM,
-     "raise maxReplicas to what the metrics asked for, if the cluster has room (hpabatch plan)"),
-    ("flapping", HISTORY, "medium", HARM,
-     "lengthen behavior.scaleDown.stabilizationWindowSeconds, or smooth the metric"),
-    ("scale_down_disabled", HISTORY, "medium", ACT,
-     "allow scaling down: remove selectPolicy Disabled from behavior.scaleDown"),
-    ("scale_up_disabled", HISTORY, "medium", ACT,
-     "allow scaling up: remove selectPolicy Disabled from behavior.scaleUp"),
-    ("min_is_max", HISTORY, "medium", ACT, _RANGE),
-    ("idle_minimum", HISTORY, "low", ACT,
-     "lower minReplicas as far as availability allows (hpabatch advise)"),
-    ("never_scales_in", HISTORY, "medium", ASK,
-     "find out whether the metric falls when there are more pods; memory that is not given back "
-     "does not"),
-    ("never_scales_out", HISTORY, "medium", ASK,
-     "find out whether usage can rise beyond the tolerance: a limit near the request caps it"),
-    ("not_recorded", HISTORY, "medium", ASK, "record the size of the target (table scales)"),
-    ("foreign_changes", HISTORY, "medium", ASK,
-     "find out what else writes spec.replicas: deploys, kubectl scale, an operator, KEDA"),
-    ("scale_up_policy", HISTORY, "medium", HARM,
-     "allow faster scaling up: larger behavior.scaleUp.policies"),
-    ("scale_up_window", HISTORY, "low", HARM,
-     "shorten behavior.scaleUp.stabilizationWindowSeconds"),
-    ("pod_guard", HISTORY, "low", HARM, "make pods ready sooner, or their metrics complete"),
-    ("differs", HISTORY, "low", ASK, _RECORD),
-    ("at_zero", HISTORY, "low", ASK,
-     "expected with KEDA or a schedule; else find out what set it to 0"),
     ("without_cpu_request", RECORDING, "high", ACT, _REQUEST),
     ("without_memory_request", RECORDING, "high", ACT, _REQUEST),
     ("foreign_pods", RECORDING, "medium", ACT,
@@ -117,5 +72,9 @@ _KINDS: Final = (
     ("not_all_sizes", SPEC, "low", ASK, "ask for one size (hpabatch analyze --at-size)"),
 )  # fmt: skip
 
-CATALOGUE: Final = {kind.name: kind for kind in (Kind(*row) for row in _KINDS)}
-"""Findings by their id. What a spec shows of the same id as a history is the same finding."""
+_RULES: Final = (Kind(r.name, HISTORY, r.severity, r.group, r.fix) for r in RULES)
+CATALOGUE: Final = {kind.name: kind for kind in (*_RULES, *(Kind(*row) for row in _KINDS))}
+"""Findings by their id; those of replays are the rules by which `replay` ranks HPAs.
+
+What a spec shows of the same id as a history is the same finding.
+"""
