@@ -158,7 +158,8 @@ def gate(
             with atomic_path(markdown) as temporary:
                 temporary.write_text(markdown_text(found))
     tell(found.warnings)
-    code = exit_code(head.checked)
+    # A base without any HPA, such as a misspelled folder, would let everything pass.
+    code = exit_code(head.checked if base.hpas() else (*base.checked, *head.checked))
     if code != EXIT_UNREADABLE and not found.passes:
         code = EXIT_EXCEEDED
     return found, code

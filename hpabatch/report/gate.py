@@ -44,7 +44,7 @@ def _told(measure: str, value: float | None) -> str:
 
 def _pair(measure: str, row: Any) -> str:
     """Return `12 -> 14`, `12` where both are the same, "" where nothing is known."""
-    before, after = (_told(measure, row[f"{measure}{end}"]) for end in (BASE, HEAD))
+    before, after = (_told(measure, row[f"{end}{measure}"]) for end in (BASE, HEAD))
     if before == after:
         return before
     return f"{before or '-'} -> {after or '-'}"
@@ -61,7 +61,7 @@ HEADS: Final = (
     Head.of(GATE["settings"], "SETTINGS", _short, left=True, folds=True),
     *(
         Head(name, f"{meaning}: base -> head", partial(_pair, measure), left=True,
-             needs=f"{measure}{HEAD}")
+             needs=f"{HEAD}{measure}")
         for measure, name, meaning in (
             ("replica_hours", "REPLICA-HOURS", "the simulated size over time"),
             ("cost", "COST", "money for the requested hours of the simulated pods"),

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from hpabatch.engine.columns.column import INTEGER, KEY, Column, table
+from hpabatch.engine.columns.column import KEY, table
 from hpabatch.engine.columns.simulate import MEASURES
 
-BASE: Final = "_base"
-HEAD: Final = "_head"
-MEASURED: Final = (
-    "replica_hours",
-    "pod_hours",
-    "core_hours",
-    "cost",
-    "saturated_minutes",
-    "at_max_minutes",
-    "short_pod_hours",
-    "unserved",
-    "rescales",
+BASE: Final = "base_"
+HEAD: Final = "head_"
+_MEASURED: Final = (
+    *("replica_hours", "pod_hours", "core_hours", "cost", "saturated_minutes", "at_max_minutes"),
+    *("short_pod_hours", "unserved", "rescales"),
 )
-"""Measures of both sides that a row has; limits may be about others, too."""
-FINDINGS: Final = ("findings", "findings_high", "findings_medium", "findings_low")
 
 GATE: Final = table(
     "an HPA whose settings or findings differ",
@@ -32,20 +23,10 @@ GATE: Final = table(
     settings string: each setting that differs, old -> new
     exceeded string: limits that it exceeds; null: none
     unknown string: why nothing trustworthy can be said; null: it can, or there is no history
+    base_findings integer: findings of base's manifests
+    head_findings integer: findings of head's manifests
     currency string: of the costs; null: no prices
     """,
-    *(
-        column._replace(name=f"{column.name}{end}", meaning=f"{side}: {column.meaning}")
-        for column in MEASURES.some(*MEASURED)
-        for end, side in ((BASE, "base"), (HEAD, "head"))
-    ),
-    *(
-        Column(f"{name}{end}", INTEGER, f"{side}: {words}")
-        for name, words in zip(
-            FINDINGS,
-            ("findings of its manifests", "of these, high", "of these, medium", "of these, low"),
-            strict=True,
-        )
-        for end, side in ((BASE, "base"), (HEAD, "head"))
-    ),
+    *MEASURES.some(*_MEASURED, prefix=BASE, told="with base's settings: "),
+    *MEASURES.some(*_MEASURED, prefix=HEAD, told="with head's settings: "),
 )

@@ -13,11 +13,11 @@ from operator import ge, gt, le, lt
 from typing import Any, Final
 
 from hpabatch.engine.columns.column import INTEGER, NUMBER
-from hpabatch.engine.columns.gate import FINDINGS
 from hpabatch.engine.columns.simulate import MEASURES
 from hpabatch.errors import UsageError
 from hpabatch.model.suggestions import did_you_mean
 
+FINDINGS: Final = ("findings", "findings_high", "findings_medium", "findings_low")
 _NOT_OF_A_RUN: Final = ("hours", "elastic_speedup", "capacity_milli", "censored_pct")
 SIMULATED: Final = tuple(
     column.name

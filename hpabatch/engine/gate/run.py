@@ -13,13 +13,13 @@ from typing import Any, Final
 
 import polars as pl
 
-from hpabatch.engine.columns.gate import BASE, FINDINGS, GATE, HEAD
+from hpabatch.engine.columns.gate import BASE, GATE, HEAD
 from hpabatch.engine.compare.loop import Measured, measure_simulated
 from hpabatch.engine.compare.sides import LeftOut, Side
 from hpabatch.engine.findings.lint import lint
 from hpabatch.engine.fit.overrides import read_plants
 from hpabatch.engine.fleet.parameters import replay_parameters
-from hpabatch.engine.gate.limits import SIMULATED, Limit, parse_limit
+from hpabatch.engine.gate.limits import FINDINGS, SIMULATED, Limit, parse_limit
 from hpabatch.engine.gate.request import GateRequest
 from hpabatch.engine.replay.summary import KEY
 from hpabatch.engine.simulate.run import LoopOptions
@@ -137,7 +137,7 @@ def gate(
             row |= {"change": kind, "settings": "; ".join(settings)}
             for end, side, count in zip((BASE, HEAD), values, counts, strict=True):
                 both = side.get(key, {}) | {m: count.get(name, Counter())[m] for m in FINDINGS}
-                row |= {f"{m}{end}": both.get(m) for m in (*SIMULATED, *FINDINGS)}
+                row |= {f"{end}{m}": both.get(m) for m in (*SIMULATED, *FINDINGS)}
                 row |= {"currency": both.get("currency")}
             rows.append((key, row))
     exceeded = list(_judged([parse_limit(text) for text in request.fail_on], rows, unknown))
@@ -255,7 +255,7 @@ def _judged(
         for own, row in rows:
             if not limit.is_of_findings and (row["change"] != CHANGED or own in unknown):
                 continue
-            before, after = (row[f"{limit.measure}{end}"] for end in (BASE, HEAD))
+            before, after = (row[f"{end}{limit.measure}"] for end in (BASE, HEAD))
             if limit.judge(before, after) is None:
                 unknown[own] = f"{limit.measure} is not known"
                 continue

@@ -81,13 +81,13 @@ def test_worse_and_better(history: Path, today: Path, tmp_path: Path) -> None:
     assert row["settings"].endswith("averageUtilization 65 -> 62")
     assert row["exceeded"] == exceeded["limit"] == "replica_hours>+3%"
     # The price of the cores that the simulated pods of each side request, not of recorded ones.
-    assert row["cost_head"] == pytest.approx(row["core_hours_head"])
-    assert row["cost_base"] == pytest.approx(row["core_hours_base"])
-    assert row["cost_head"] > row["cost_base"]
+    assert row["head_cost"] == pytest.approx(row["head_core_hours"])
+    assert row["base_cost"] == pytest.approx(row["base_core_hours"])
+    assert row["head_cost"] > row["base_cost"]
     done = simulated(history, today, better, *limits, "-o", "json")
     (row,) = json.loads(done.stdout)["hpas"]
     assert done.exit_code == EXIT_OK
-    assert row["replica_hours_head"] < row["replica_hours_base"]
+    assert row["head_replica_hours"] < row["base_replica_hours"]
     done = simulated(history, today, better, "--fail-on", "total:cost>+1%", "-o", "markdown")
     assert "| 65 -> 69" in done.stdout.replace("averageUtilization ", "| ")
 
@@ -150,6 +150,7 @@ def test_broken_manifests(base: Path, tmp_path: Path) -> None:
     assert done.exit_code == EXIT_UNREADABLE
     assert f"head: {head}:" in done.stderr
     assert "gate fails" in done.stdout
+    assert run("--base", tmp_path / "nowhere", "--head", base).exit_code == EXIT_UNREADABLE
     write(head, {"kind": "ConfigMap"})
     with pytest.raises(ManifestError, match="no valid HPA in either"):
         run("--base", head, "--head", head)
