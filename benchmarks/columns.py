@@ -16,6 +16,7 @@ from hpabatch.engine.columns import (
     compare,
     fidelity,
     findings,
+    gate,
     history,
     replay,
     simulate,
@@ -33,6 +34,7 @@ from hpabatch.report import capacity as plan
 from hpabatch.report import compare as comparing
 from hpabatch.report import fidelity as scores
 from hpabatch.report import findings as finding
+from hpabatch.report import gate as gating
 from hpabatch.report import replay as replaying
 from hpabatch.report import simulate as simulating
 from hpabatch.report import sweep as sweeping
@@ -50,7 +52,7 @@ TABLES: Final[dict[str, dict[str, Table]]] = {
         "Findings": findings.FINDINGS,
         "Rescales of the score": replay.EVENTS,
     },
-    "Comparisons": {"Differences": compare.DIFFERENCES},
+    "Comparisons": {"Differences": compare.DIFFERENCES, "Gate": gate.GATE},
     "Decisions one by one": {
         "Explanation": history.EXPLANATION,
         "Objects": history.GET,
@@ -90,6 +92,7 @@ HEADS: Final[dict[str, tuple[Head, ...]]] = {
     "fidelity": scores.HEADS,
     "findings": finding.HEADS,
     "fit": fit.HEADS,
+    "gate": (*gating.HEADS, *gating.EXCEEDED_HEADS, *gating.UNKNOWN_HEADS, *gating.FINDING_HEADS),
     "plan (sums)": plan.TOTAL_HEADS,
     "plan (HPAs)": plan.HPA_HEADS,
     "recommend": recommend.HEADS,
@@ -158,7 +161,8 @@ def findings_page(text: str) -> str:
     """Return docs/findings.md with the catalogue renewed."""
     head = ["| finding | seen in | severity | group | what to do |", "|---|---|---|---|---|"]
     rows = [
-        f"| `{k.name}` | {k.source} | {k.severity} | {k.group} | {_cell(k.fix)} |"
+        f'| <a id="{k.name}"></a>`{k.name}` | {k.source} | {k.severity} | {k.group} | '
+        f"{_cell(k.fix)} |"
         for k in CATALOGUE.values()
     ]
     return replace_part(text, "catalogue", [*head, *rows])

@@ -12,6 +12,7 @@ from hpabatch.engine.compare.request import CompareRequest
 from hpabatch.engine.explain.request import DescribeRequest, ExplainRequest, GetRequest
 from hpabatch.engine.fidelity.request import FidelityRequest
 from hpabatch.engine.fit.request import FitRequest
+from hpabatch.engine.gate.request import GateRequest
 from hpabatch.engine.quality.request import QualityRequest
 from hpabatch.engine.replay.request import ReplayRequest, ReplayToRequest
 from hpabatch.engine.simulate.request import SimulateRequest
@@ -37,6 +38,7 @@ REQUESTS: Final[Mapping[str, type[Request]]] = {
     "analyze": AnalyzeRequest,
     "validate": ValidateRequest,
     "lint": LintRequest,
+    "gate": GateRequest,
     "fit": FitRequest,
     "fidelity": FidelityRequest,
     "simulate": SimulateRequest,

@@ -18,14 +18,14 @@ from hpabatch.cli.stdout import LEGEND, check_stdout, show_report
 from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_INTERRUPTED, UsageError
 from hpabatch.model.options import REQUIRED, Option, Request, flag, keyword
-from hpabatch.report.base import Output
+from hpabatch.report.base import CheckOutput, Output
 
 GROUPS: Final = {
     "Get data in": {"import": "get_in"},
     "Look": {
         "analyze": "look", "compare": "look", "describe": "look", "explain": "look",
-        "findings": "page", "get": "look", "lint": "page", "replay": "look", "report": "page",
-        "validate": "look",
+        "findings": "findings", "gate": "findings", "get": "look", "lint": "findings",
+        "replay": "look", "report": "page", "validate": "look",
     },
     "Ask what if": {
         "advise": "advise", "fidelity": "simulate", "fit": "simulate",
@@ -70,7 +70,8 @@ app = typer.Typer(
     cls=_Commands,
     help="Kubernetes HPA decisions in bulk, exactly as the controller makes them.",
     epilog="Exit codes: 0 fine, 1 a bug of ours, 2 cannot be read, 3 refused, left out or found "
-    "(2 wins over 3), 75 ended early (repeat the command), 130 interrupted, 143 terminated.",
+    "(2 wins over 3), 4 a limit exceeded, 75 ended early (repeat the command), 130 interrupted, "
+    "143 terminated.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -131,7 +132,9 @@ _AllNamespaces = Annotated[
 _Legend = Annotated[
     bool, typer.Option("--legend", "-v", help="Explain the columns of tables, below them.")
 ]
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Form of what stdout gets.")]
+_OUTPUT = typer.Option("--output", "-o", help="Form of what stdout gets.")
+OutputOption = Annotated[Output, _OUTPUT]
+_CheckOutputOption = Annotated[CheckOutput, _OUTPUT]
 
 Answer = tuple[Any, ...]
 """A result (None: none is shown), the exit code, and lines for stderr that follow the result."""
@@ -141,14 +144,14 @@ LEFT: ContextVar[Callable[[], str] | None] = ContextVar("left", default=None)
 
 
 def command(
-    app: typer.Typer, name: str | None = None, *, shows: bool = False
+    app: typer.Typer, name: str | None = None, *, shows: bool = False, faults: bool = False
 ) -> Callable[[Any], Any]:
     """Return a decorator that adds a function to `app` as a command; its docstring is the help.
 
     A parameter of the function whose type is a `Request` stands for the options of that request:
     the function gets the request, the command line has the options. All others are typer's.
     The function returns the exit code, None for 0. With `shows` it returns an `Answer`, whose
-    result stdout gets in the form of --output.
+    result stdout gets in the form of --output, with `faults` also as SARIF or JUnit.
     """
 
     def add(body: Callable[..., Any]) -> Callable[..., Any]:
@@ -164,7 +167,8 @@ def command(
                 parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
         takes_output = "output" in signature.parameters
         if shows and not takes_output:
-            parameters.append(_keyword("output", OutputOption, Output.table))
+            forms: Any = _CheckOutputOption if faults else OutputOption
+            parameters.append(_keyword("output", forms, Output.table))
         if shows or takes_output:
             parameters.append(_keyword("legend", _Legend, False))
 

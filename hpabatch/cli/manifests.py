@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, ManifestError, RefusedError
@@ -66,9 +66,11 @@ def load_hpas(paths: Sequence[str], profile: Profile) -> tuple[list[HPA] | None,
 
 
 def valid_hpas(
-    paths: Sequence[str], profile: Profile, missing: str
+    paths: Sequence[str], profile: Profile, missing: str, stdin: BinaryIO | None = None
 ) -> tuple[list[CheckedEntry], int]:
     """Return the valid documents and the exit code of the others, which stderr names.
+
+    `stdin` is read in place of standard input.
 
     Raises:
         ManifestError, RefusedError: not one is left, as `missing` says.
@@ -76,7 +78,7 @@ def valid_hpas(
     from hpabatch.inputs.manifests import check_manifests, exit_code, load_manifests
     from hpabatch.report.validation import talk_lines
 
-    checked = check_manifests(load_manifests(paths).entries, profile)
+    checked = check_manifests(load_manifests(paths, stdin).entries, profile)
     for line in talk_lines(checked):
         say(line)
     code = exit_code(checked)

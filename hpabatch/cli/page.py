@@ -1,4 +1,4 @@
-"""Commands that tell what is wrong, and the page to send."""
+"""The page to send."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from typing import Annotated
 
 import typer
 
-from hpabatch.cli.app import Answer, app, command
-from hpabatch.cli.arguments import ExitCodeOption, HistoryArgument, check_file, check_inputs
-from hpabatch.cli.manifests import open_with_hpas, valid_hpas
+from hpabatch.cli.app import app, command
+from hpabatch.cli.arguments import HistoryArgument, check_file, check_inputs
+from hpabatch.cli.manifests import open_with_hpas
 from hpabatch.cli.progress import progress_on_stderr
 from hpabatch.cli.stdout import check_stdout, send_text, show_report
-from hpabatch.cli.talk import say, tell, tell_skipped
-from hpabatch.engine.replay.request import ReplayRequest
-from hpabatch.errors import EXIT_REFUSED, RefusedError
-from hpabatch.inputs.request import LintRequest
+from hpabatch.cli.talk import tell, tell_skipped
+from hpabatch.errors import RefusedError
 from hpabatch.report.base import Output
 from hpabatch.report.page.request import ReportRequest
 
@@ -96,69 +94,3 @@ def report(
         lines = [found.verdict, "", *map(amount_line, found.told["amounts"]), f"page: {place}"]
         send_text("\n".join(lines) + "\n")
     return code or left_out
-
-
-@command(app, shows=True)
-def findings(
-    history: HistoryArgument,
-    request: ReplayRequest,
-    exit_code: ExitCodeOption = False,
-) -> Answer:
-    """Tell what is wrong with the HPAs of a history.
-
-    One row per HPA and finding, the worst first: its id, severity, the sentence with its numbers,
-    what to do, and the numbers as JSON. They come from a replay of the history and from the last
-    specs alone. docs/findings.md has the catalogue.
-
-    \b
-    Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were skipped (the others are looked
-    at), or with --exit-code there are findings.
-
-    \b
-    Examples:
-      hpabatch findings history/
-      hpabatch findings history/ -n shop -o csv > findings.csv
-      hpabatch findings history/ -o json | jq '.[] | select(.severity == "high")'
-    """
-    with progress_on_stderr("replay_observations") as progress:
-        from hpabatch.jobs.replay import plan_of
-        from hpabatch.report.findings import findings_in
-
-        progress("loading", 0.0)
-        source, manifests, code = open_with_hpas(history, request)
-        found = findings_in(plan_of(source, request, manifests), progress)
-    tell(found.warnings)
-    left_out = tell_skipped(found.skipped)
-    return found, code or left_out or (EXIT_REFUSED if exit_code and found.found.height else 0)
-
-
-@command(app, shows=True)
-def lint(request: LintRequest, exit_code: ExitCodeOption = False) -> Answer:
-    """Tell what is wrong with manifests, without a history.
-
-    Reads manifests as `hpabatch validate` does, and the Deployments and other workloads in the same
-    files. Beside what a spec amounts to (`hpabatch analyze`): API versions that are no longer
-    served, several HPAs or KEDA and an HPA on one target, selectors that match other pods,
-    containers without the request that a utilization is of. docs/findings.md has the catalogue.
-
-    \b
-    Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were refused (the others are looked
-    at), or with --exit-code there are findings; 2 wins over 3.
-
-    \b
-    Examples:
-      hpabatch lint manifests/
-      hpabatch lint manifests/ --exit-code -o csv
-      kubectl get hpa -A -o yaml | hpabatch lint -
-    """
-    from hpabatch.engine.findings.lint import lint as findings_of
-    from hpabatch.model.versions import profile_for
-    from hpabatch.report.findings import Findings
-
-    profile = profile_for(request.k8s, request.feature_gates)
-    if profile.notes:
-        say(f"warning: {profile.notes}")
-    missing = f"{' '.join(request.paths)}: no valid HPA to look at"
-    checked, code = valid_hpas(request.paths, profile, missing)
-    found = Findings(findings_of(checked, request.paths, profile), len(checked), {})
-    return found, code or (EXIT_REFUSED if exit_code and found.found.height else 0)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from hpabatch.errors import UsageError
 from hpabatch.model.printable import printable_lines
-from hpabatch.report.base import Output, View
+from hpabatch.report.base import CheckOutput, Output, View
 
 if TYPE_CHECKING:
     from hpabatch.report.base import Result
@@ -85,7 +85,7 @@ def show_report(report: Result, output: Output | str) -> None:
     if sys.stdout.isatty():
         width, styled = shutil.get_terminal_size().columns, "NO_COLOR" not in os.environ
     view = View(width, styled, legend=LEGEND.get())
-    send(report_bytes(report, Output(str(output)), view))
+    send(report_bytes(report, CheckOutput(str(output)), view))
 
 
 def forget_stdout() -> None:

@@ -37,6 +37,20 @@ class Output(StrEnum):
     markdown = "markdown"
 
 
+class CheckOutput(StrEnum):
+    """The form of a result that names faults: code hosts and CI servers read two more."""
+
+    table = "table"
+    wide = "wide"
+    json = "json"
+    yaml = "yaml"
+    csv = "csv"
+    parquet = "parquet"
+    markdown = "markdown"
+    sarif = "sarif"
+    junit = "junit"
+
+
 class View(NamedTuple):
     """How a table is shown.
 
@@ -231,6 +245,25 @@ class Layout:
     ascii_only: bool = True
 
 
+class Fault(NamedTuple):
+    """Something that is wrong: a finding, and what a gate does not let pass.
+
+    Attributes:
+        finding: its id in the catalogue.
+        name: label of the HPA, "" of the fleet.
+        text: the sentence.
+        source, line: of the manifest, "" and 0 where there is none.
+        ignored: an annotation says that it does not count; `text` ends with the reason.
+    """
+
+    finding: str
+    name: str
+    text: str
+    source: str = ""
+    line: int = 0
+    ignored: bool = False
+
+
 class Result:
     """A result in all its forms; a subclass says what is in them.
 
@@ -279,6 +312,10 @@ class Result:
     def document(self) -> Mapping[str, Any] | Rows:
         """Return what JSON and YAML hold; by default the frame's rows."""
         return Rows(self.frame)
+
+    def faults(self) -> Iterable[Fault]:
+        """Return what SARIF and JUnit hold, of a command that has these forms."""
+        return ()
 
     def own(self, output: Output, view: View) -> str | bytes | None:
         """Return a form that follows another program, such as kubectl; None: the usual one."""

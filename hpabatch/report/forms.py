@@ -27,6 +27,7 @@ from hpabatch.model.printable import (
 from hpabatch.report.base import (
     LEAST_FOLDED,
     TIME_FORMAT,
+    CheckOutput,
     Grid,
     Head,
     Layout,
@@ -37,6 +38,7 @@ from hpabatch.report.base import (
     Rows,
     View,
 )
+from hpabatch.report.faults import junit_text, sarif_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -45,12 +47,16 @@ PLAIN_WIDTH: Final = 100_000
 """Characters; off a terminal nothing is cut or wrapped."""
 
 
-def report_bytes(report: Result, output: Output, view: View | None = None) -> bytes:
+def report_bytes(report: Result, output: Output | CheckOutput, view: View | None = None) -> bytes:
     """Return a report in one of its forms, ready for stdout."""
     shape = view or View()
-    if output is Output.wide:
+    if output == Output.wide:
         shape = shape._replace(wide=True)
-    match output:
+    if output == CheckOutput.sarif:
+        return sarif_text(report.faults()).encode()
+    if output == CheckOutput.junit:
+        return junit_text(report.faults()).encode()
+    match Output(output.value):
         case Output.table | Output.wide:
             return table_text(report, shape).encode()
         case Output.json:
@@ -222,6 +228,9 @@ def _frame_cell(value: object) -> str:
 
 def markdown_text(report: Result, view: View | None = None) -> str:
     """Return GitHub-flavored Markdown with what the table shows."""
+    own = report.own(Output.markdown, view or View())
+    if isinstance(own, str):
+        return own
     blocks = []
     if report.shows_verdict and (verdict := report.verdict):
         blocks.append(f"**{md(verdict)}**")

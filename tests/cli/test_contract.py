@@ -39,6 +39,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "recommend": ("recommend", "sweep", "--slo", "saturated_minutes<10/week"),
     "analyze": ("analyze", str(MANIFESTS / "batch.yaml")),
     "lint": ("lint", str(MANIFESTS / "batch.yaml")),
+    "gate": ("gate", "--base", str(MANIFESTS / "batch.yaml"), "--head", str(MANIFESTS)),
     "validate": ("validate", str(MANIFESTS / "batch.yaml")),
 }
 COMPILED = {"fit", "fidelity", "simulate", "plan", "sweep"}

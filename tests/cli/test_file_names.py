@@ -111,8 +111,6 @@ def test_patches_below_a_folder_that_is_not_there_yet(
     assert sorted(p.name for p in tmp_path.iterdir() if p.name != "new") == ["out", "sweep"]
 
 
-
-
 def test_the_memory_of_two_clusters_is_two_files() -> None:
     names = ("prod", "prod/eu", "prod_eu", "prod:eu", "../prod", "..", "a\x00", "é", "x" * 300,
              "x" * 301, "x\ud800", NASTY)  # fmt: skip

@@ -194,6 +194,7 @@ COMMANDS: Commands = {
     "validate refused": (("validate", "refused.yaml"), ("table",)),
     "analyze": (("analyze", "hpas{}"), ("table",)),
     "lint": (("lint", "hpas{}"), ("table",)),
+    "gate": (("gate", "--base", "refused.yaml", "--head", "hpas{}"), ("table",)),
     "recommend": (
         ("recommend", "sweep", "--slo", "saturated_minutes<40/week", "--patches", "OUT/patches"),
         ("table",),

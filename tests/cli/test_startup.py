@@ -36,6 +36,7 @@ COMMANDS = (
     "report",
     "findings",
     "lint",
+    "gate",
     "sweep",
     "recommend",
     "fit",

@@ -33,11 +33,6 @@ def remarks(analysis: Analysis) -> tuple[Remark, ...]:
         *_directions(analysis),
         *(remark for metric in analysis.metrics for remark in _reach(analysis, metric)),
         *_slow(analysis),
-        *(
-            Remark("coarse_steps", f"{metric.signal}: {metric.smallest.lowest}")
-            for metric in analysis.metrics
-            if metric.smallest is not None and (metric.smallest.lowest.least or 0) > 1
-        ),
         *(remark for metric in analysis.metrics for remark in _limits(analysis, metric)),
     )
 
@@ -153,7 +148,8 @@ def _limits(analysis: Analysis, metric: MetricAnalysis) -> Iterator[Remark]:
         )
         one = metric.band(1)
         if one is not None and one.high_milli is not None and one.up_to is not None:
-            text += f"; one pod stays up to {one.high_milli / 1000:g}, more gives {one.up_to}"
+            stays = f"one pod stays up to {one.high_milli / 1000:g}"
+            text += f"; {stays}, more gives {one.up_to} or more"
         yield Remark("plain_value", text)
     if metric.divides is None:
         text = (

@@ -113,12 +113,12 @@ def compare_sides(kind: str, sides: Sides, progress: Progress = silent) -> Compa
         hpas=len(ticks),
         ticks=sum(ticks.values()),
         left_out=tuple(sorted(left_out, key=astuple)),
-        warnings=_joined_texts(sides.names, *warnings),
-        evidence=_joined_evidence(sides.names, *(plan.evidence for plan in plans)),
+        warnings=joined_texts(sides.names, *warnings),
+        evidence=joined_evidence(sides.names, *(plan.evidence for plan in plans)),
     )
 
 
-def _joined_texts(
+def joined_texts(
     names: tuple[str, str], before: Sequence[str], after: Sequence[str]
 ) -> tuple[str, ...]:
     """Return the texts of both sides; one that only one side has begins with its name."""
@@ -165,7 +165,7 @@ def _explained(
     return with_causes(differences, specs.trials(), specs.words, plans, report)
 
 
-def _joined_evidence(
+def joined_evidence(
     names: tuple[str, str], before: Mapping[str, str], after: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the evidence of both sides; what differs stands twice, with `_from` and `_to`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from typing import Any, Final, NamedTuple
@@ -10,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import polars as pl
 
+from hpabatch._json import decode_json
 from hpabatch.engine.columns.replay import SUMMARY
 from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.engine.fleet.parameters import SAMPLE_TABLES, sample_spacing_ms
@@ -55,7 +57,8 @@ class Candidate:
     """One HPA that may be replayed, with its specs in order of time.
 
     `earlier` are those of another target, from before: they are not replayed, but what the HPA did
-    to others then counts. `created`: when it was created is recorded.
+    to others then counts. `created`: when it was created is recorded. `ignore` is its annotation of
+    that name.
     """
 
     cluster: str
@@ -65,6 +68,7 @@ class Candidate:
     labels: str = "{}"
     earlier: tuple[SpecPeriod, ...] = ()
     created: bool = False
+    ignore: str = ""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -94,6 +98,9 @@ class Candidate:
         parts = groupby([*self.earlier, *self.periods], key=_target)
         return tuple(replace(self, periods=tuple(part), earlier=()) for _, part in parts)
 
+
+IGNORE: Final = "hpabatch/ignore"
+"""Annotation of an HPA with findings to ignore, see docs/findings.md."""
 
 UNKNOWN_DRIVER: Final = "nothing says what drives "
 """Beginning of the reason why an HPA is left out until a plant file answers a question."""
@@ -187,7 +194,13 @@ def candidates_from_history(
             )
             skipped.append(Skipped(*key, reason))
         created = any(row.get("created") is not None for row in rows)
-        found.append(Candidate(*key, kept, str(rows[-1]["labels"] or "{}"), earlier, created))
+        last = rows[-1]
+        ignore = ""
+        if IGNORE in (annotations := str(last.get("annotations") or "")):
+            with suppress(ValueError):
+                ignore = decode_json(annotations, dict[str, str]).get(IGNORE, "")
+        labels = str(last["labels"] or "{}")
+        found.append(Candidate(*key, kept, labels, earlier, created, ignore))
     return found, skipped
 
 
@@ -225,7 +238,10 @@ def candidates_from_manifests(
             )
             skipped.append(Skipped("", namespace, hpa.name, reason))
         periods = (SpecPeriod(ALWAYS_MS, NEVER_MS, hpa.spec),)
-        found += [Candidate(cluster, namespace, hpa.name, periods) for cluster in clusters]
+        ignore = dict(hpa.annotations).get(IGNORE, "")
+        found += [
+            Candidate(cluster, namespace, hpa.name, periods, ignore=ignore) for cluster in clusters
+        ]
     found.sort(key=lambda c: c.key)
     return found, skipped
 

@@ -21,6 +21,11 @@ import polars as pl
 
 from hpabatch.engine.replay.summary import FOREIGN_SHARE, KEY
 
+ACT: Final = "act"
+HARM: Final = "harm"
+ASK: Final = "ask"
+"""Groups: a setting to correct, a limit that does harm, a question that is open."""
+
 # Shares of the time from which on a rule speaks: see `_lasts`.
 LASTING_HOURS: Final = 1 / 12
 LASTING_SHARE: Final = 0.5
@@ -60,7 +65,9 @@ class Rule:
 
     Attributes:
         name: the rule's name, as in the `rule` column.
-        weight: the highest score.
+        weight: the highest score; its severity follows from it.
+        group: ACT, HARM or ASK.
+        fix: what to do.
         when: whether the rule applies.
         share: for which part of the time, 0 to 1.
         why: the sentence; parts are texts and expressions.
@@ -68,9 +75,16 @@ class Rule:
 
     name: str
     weight: float
+    group: str
+    fix: str
     when: pl.Expr
     share: pl.Expr
     why: tuple[str | pl.Expr, ...]
+
+    @property
+    def severity(self) -> str:
+        """high, medium or low."""
+        return "high" if self.weight >= 85 else "medium" if self.weight >= 50 else "low"
 
     @property
     def score(self) -> pl.Expr:
@@ -126,10 +140,21 @@ _GREW = (
     & (_C("hours") >= GROWTH_HOURS)
 )
 
+_METRIC: Final = (
+    "make the metric available (its adapter, the pods' requests, its selector), or remove it from "
+    "the HPA"
+)
+_RECORD: Final = (
+    "check that spec, requests and times are those of the recording (hpabatch fidelity, hpabatch "
+    "history quality)"
+)
+
 RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "ambiguous_selector",
         100,
+        ACT,
+        "scale the target by one HPA with both metrics, or make the targets' selectors distinct",
         # Named once, at the first of the HPAs that stand in each other's way.
         _lasts("ambiguous_share", STANDS_STILL_SHARE) & _FIRST_OF_RIVALS,
         _C("ambiguous_share"),
@@ -147,6 +172,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "selector",
         100,
+        ACT,
+        "give the target a valid spec.selector",
         _lasts("selector_share", STANDS_STILL_SHARE)
         & (_C("ambiguous_share") < _C("selector_share") / 2),
         _C("selector_share"),
@@ -158,6 +185,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "invalid_metrics",
         95,
+        ACT,
+        _METRIC,
         _lasts("invalid_share", INVALID_SHARE) & _BLOCKED_ALWAYS,
         _C("blocked_share"),
         (
@@ -170,6 +199,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "failing_metric",
         90,
+        ACT,
+        _METRIC,
         _lasts("invalid_share", INVALID_SHARE) & _BLOCKED_ALWAYS.not_(),
         _C("invalid_share"),
         (
@@ -184,6 +215,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "mostly_differs",
         88,
+        ASK,
+        _RECORD,
         1 - _C("agreement_share") >= MOSTLY_DIFFERS_SHARE,
         1 - _C("agreement_share"),
         (
@@ -199,6 +232,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "at_max",
         85,
+        HARM,
+        "raise maxReplicas to what the metrics asked for, if the cluster has room (hpabatch plan)",
         _lasts("at_max_share", AT_MAX_SHARE),
         _C("at_max_share"),
         (
@@ -213,6 +248,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "flapping",
         80,
+        HARM,
+        "lengthen behavior.scaleDown.stabilizationWindowSeconds, or smooth the metric",
         (_C("reversals_per_day") >= REVERSALS_PER_DAY) & (_C("reversals") >= MIN_REVERSALS),
         _C("reversals_per_day") / ALL_DAY_REVERSALS,
         (
@@ -230,6 +267,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "scale_down_disabled",
         75,
+        ACT,
+        "allow scaling down: remove selectPolicy Disabled from behavior.scaleDown",
         _lasts("disabled_down_share", DISABLED_SHARE),
         _C("disabled_down_share"),
         (
@@ -242,6 +281,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "scale_up_disabled",
         75,
+        ACT,
+        "allow scaling up: remove selectPolicy Disabled from behavior.scaleUp",
         _lasts("disabled_up_share", DISABLED_SHARE),
         _C("disabled_up_share"),
         (
@@ -254,6 +295,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "min_is_max",
         70,
+        ACT,
+        "give minReplicas and maxReplicas different values, or remove the HPA",
         _C("min_replicas") == _C("max_replicas"),
         pl.lit(1.0),
         ("minReplicas = maxReplicas = ", _C("max_replicas"), ": it can never act"),
@@ -261,6 +304,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "idle_minimum",
         42,  # below any at_max: users wait there, here only money is lost
+        ACT,
+        "lower minReplicas as far as availability allows (hpabatch advise)",
         _lasts("at_min_share", IDLE_SHARE) & (_C("bound_min") >= IDLE_FACTOR * _C("asked_at_min")),
         1 - _C("asked_at_min") / _C("bound_min"),
         (
@@ -275,6 +320,9 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "never_scales_in",
         65,
+        ASK,
+        "find out whether the metric falls when there are more pods; memory that is not "
+        "given back does not",
         _GREW,
         (_C("applied_last") - _C("applied_first")) / _C("applied_last"),
         (
@@ -290,6 +338,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "never_scales_out",
         65,
+        ASK,
+        "find out whether usage can rise beyond the tolerance: a limit near the request caps it",
         _lasts("above_target_share", NEAR_TARGET_SHARE)
         & (_C("asked_out_share") == 0)
         & _GREW.not_(),
@@ -304,6 +354,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "not_recorded",
         60,
+        ASK,
+        "record the size of the target (table scales)",
         _lasts("no_scale_share", NOT_RECORDED_SHARE),
         _C("no_scale_share"),
         ("its target's size is not known for ", _time("no_scale_share"), " of the replay"),
@@ -311,6 +363,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "foreign_changes",
         55,
+        ASK,
+        "find out what else writes spec.replicas: deploys, kubectl scale, an operator, KEDA",
         (_C("foreign_changes") >= RECURRING)
         & (_C("foreign_changes") >= FOREIGN_SHARE * _C("recorded_changes")),
         _C("foreign_changes") / _C("recorded_changes"),
@@ -327,6 +381,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "scale_up_policy",
         50,
+        HARM,
+        "allow faster scaling up: larger behavior.scaleUp.policies",
         # The burst of a start is not what a limit is judged by.
         _lasts("policy_up_later_share", POLICY_SHARE),
         _C("policy_up_later_share"),
@@ -335,6 +391,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "scale_up_window",
         45,
+        HARM,
+        "shorten behavior.scaleUp.stabilizationWindowSeconds",
         _lasts("window_up_share", WINDOW_UP_SHARE),
         _C("window_up_share"),
         ("the scale-up stabilization window held it for ", _time("window_up_share")),
@@ -342,6 +400,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "pod_guard",
         45,
+        HARM,
+        "make pods ready sooner, or their metrics complete",
         _lasts("pod_guard_share", POD_GUARD_SHARE),
         _C("pod_guard_share"),
         ("missing or unready pods kept it from acting for ", _time("pod_guard_share")),
@@ -349,6 +409,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "differs",
         20,
+        ASK,
+        _RECORD,
         (1 - _C("agreement_share")).is_between(DIFFERS_SHARE, MOSTLY_DIFFERS_SHARE, "left"),
         1 - _C("agreement_share"),
         (
@@ -364,6 +426,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "at_zero",
         10,
+        ASK,
+        "expected with KEDA or a schedule; else find out what set it to 0",
         _lasts("zero_share", ZERO_SHARE),
         _C("zero_share"),
         ("at 0 replicas, where no HPA acts, for ", _time("zero_share")),

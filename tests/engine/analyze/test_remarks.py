@@ -41,10 +41,8 @@ def test_directions() -> None:
     }
 
 
-def test_steps_of_several_pods_at_the_fewest() -> None:
-    assert told(external(average="10"), low=100, high=400) == {
-        "coarse_steps": "external/queue: at 100 pods no change smaller than 11: 100 -> 111"
-    }
+def test_steps_of_several_pods_are_no_remark() -> None:
+    assert told(external(average="10"), low=100, high=400) == {}
     by_one = {"scaleUp": policies(("Pods", 1, 15))}
     assert list(told(external(average="10"), low=100, high=400, behavior=by_one)) == ["slow_up"]
     assert told(external(average="10"), low=9, high=400) == {}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.commands import Run, runner
+from tests.cli.commands import Run, invoke, runner
 from tests.cli.hostile import manifest
 
 
@@ -18,7 +18,7 @@ def workload(
 ) -> dict[str, Any]:
     """Return a Deployment with two containers; the second requests what is given."""
     containers = [
-        {"name": "app", "resources": {"requests": {"cpu": "1"}}},
+        {"name": "app", "resources": {"requests": {"cpu": "7"}}},
         {"name": "side", "resources": {"requests": requests}},
     ]
     template = {"metadata": {"labels": dict(labels)}, "spec": {"containers": containers}}
@@ -57,6 +57,8 @@ OLD["spec"]["metrics"] = []
         ([OLD], ["deprecated_api"]),
         ([manifest("web", "shop", "web"), workload("web", WEB, WEB, cpu="1")], []),
         ([manifest("web", "shop", "web"), workload("web", WEB, WEB)], ["missing_request"]),
+        ([manifest("web", "shop", "web"), workload("web", WEB, WEB, cpu="3")], ["sidecars_count"]),
+        ([manifest("web", "shop", "web"), workload("web", WEB, WEB, cpu="2")], []),
         ([manifest("web", "shop", "api"), workload("web", WEB, WEB)], []),
         (
             [
@@ -103,3 +105,52 @@ def test_findings_are_seen_and_near_misses_are_not(
         assert [row["finding"] for row in rows] == found
         assert done.code == (3 if found else 0)
         assert all(json.loads(row["evidence"])["source"] == str(file) for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("kustomization", "found"),
+    [
+        ("", ["same_target_apart"] * 2),
+        ("resources: [a.yaml, ./sub/b.yaml]", ["same_target"] * 2),
+        ("resources: [a.yaml, other.yaml]", ["same_target_apart"] * 2),
+        ("resources: {a.yaml: [}", ["same_target_apart"] * 2),
+    ],
+)
+def test_what_is_applied_together_is_told_from_alternatives(
+    kustomization: str, found: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "sub").mkdir()
+    for place, name in (("a.yaml", "web"), ("sub/b.yaml", "b")):
+        (tmp_path / place).write_text(json.dumps(manifest(name, "shop", "web")))
+    if kustomization:
+        (tmp_path / "kustomization.yaml").write_text(kustomization)
+    rows = json.loads(invoke("lint", tmp_path, "-o", "json").stdout)
+    assert [row["finding"] for row in rows] == found
+
+
+@pytest.mark.parametrize(
+    ("annotation", "found", "told"),
+    [
+        ("min_is_max until 2999-01-31: waiting for quota", [], "1 ignored"),
+        ("at_max, min_is_max until 2999-01-31: quota", [], "1 ignored"),
+        ("at_max until 2999-01-31: quota", ["min_is_max"], "is never"),
+        (
+            "min_is_max until 2001-01-31: quota",
+            ["min_is_max"],
+            "(its ignore ended 2001-01-31: quota)",
+        ),
+        ("min_is_max: quota", ["bad_ignore", "min_is_max"], "expected FINDING until"),
+        ("min_is_max until 2999-01-31:", ["bad_ignore", "min_is_max"], "expected FINDING until"),
+        ("min_is_max until 2999-31-31: x", ["bad_ignore", "min_is_max"], "2999-31-31 is no date"),
+        ("min_max until 2999-01-31: x", ["bad_ignore", "min_is_max"], "did you mean min_is_max"),
+    ],
+)
+def test_an_annotation_ignores_until_its_day(
+    annotation: str, found: list[str], told: str, tmp_path: Path
+) -> None:
+    document = manifest("web", "shop", "web", minReplicas=10)
+    document["metadata"]["annotations"] = {"hpabatch/ignore": annotation}
+    (tmp_path / "hpa.yaml").write_text(json.dumps(document))
+    rows = json.loads(invoke("lint", tmp_path, "-o", "json").stdout)
+    assert [row["finding"] for row in rows] == found
+    assert told in invoke("lint", tmp_path).stdout or told == "is never"
