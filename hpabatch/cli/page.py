@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -73,12 +72,12 @@ def report(
         check_stdout(form)
     with progress_on_stderr("replay_observations") as progress:
         from hpabatch.jobs.replay import NothingReplayedError, plan_of
-        from hpabatch.report.page.result import amount_line, report_of
+        from hpabatch.report.page.result import amount_line, folders_read, report_of
 
         progress("loading", 0.0)
         source, manifests, code = open_with_hpas(history, request)
         if place is not None:
-            check_inputs(place, Path(place).absolute(), source, request.hpas)
+            check_inputs(place, source, {"--hpas": request.hpas, **folders_read(request)})
         plan = plan_of(source, request, manifests)
         try:
             found = report_of(plan, request, history, progress)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
-import numpy as np
 import polars as pl
 
 from hpabatch.engine.fleet.candidates import Skipped
@@ -409,27 +408,3 @@ def _provenance(
         "gaps": gaps,
         "assumptions": _assumptions(given.notes.evidence),
     }
-
-
-# ---- the fleet over time -------------------------------------------------------------------------
-
-
-class FleetSizes:
-    """The sum of the recorded sizes of all HPAs, gathered one HPA after the other."""
-
-    INTERVALS: Final = 400
-
-    def __init__(self, from_ms: int, to_ms: int) -> None:
-        """Cut the time into intervals."""
-        self.edges_ms = np.linspace(from_ms, max(to_ms, from_ms + 1), self.INTERVALS + 1)
-        self._sums = np.zeros(self.INTERVALS)
-
-    def add(self, sums: Any, counts: Any) -> None:
-        """Add an HPA: sums of sizes and numbers of ticks by interval."""
-        self._sums += np.divide(sums, counts, out=np.zeros(self.INTERVALS), where=counts > 0)
-
-    def told(self) -> dict[str, Any]:
-        """Return start, width in ms, and the mean sum of each interval."""
-        start, width = float(self.edges_ms[0]), float(self.edges_ms[1] - self.edges_ms[0])
-        values = [round(value, 2) for value in self._sums.tolist()]
-        return {"from_ms": start, "width_ms": width, "values": values}

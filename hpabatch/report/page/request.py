@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hpabatch.engine.replay.request import ReplayRequest
 from hpabatch.model.options import option
@@ -12,6 +12,7 @@ from hpabatch.model.options import option
 class ReportRequest(ReplayRequest):
     """A page on a history: verdict, findings, fleet, timelines."""
 
+    why: bool = field(default=False, init=False)  # (no option: a page has no columns)
     advice: str | None = option(
         "path",
         "Folder that `hpabatch advise` wrote: what to change, and what that saves.",

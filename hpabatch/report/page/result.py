@@ -32,10 +32,10 @@ from hpabatch.report.capacity import Plan
 from hpabatch.report.forms import report_bytes
 from hpabatch.report.numbers import number
 from hpabatch.report.page.advice import read_advice
-from hpabatch.report.page.document import FleetSizes, Gathered, document_of
+from hpabatch.report.page.document import Gathered, document_of
 from hpabatch.report.page.redact import redacted
 from hpabatch.report.page.request import ReportRequest
-from hpabatch.report.page.series import moments_of, sizes_over, timeline_of
+from hpabatch.report.page.series import FleetSizes, moments_of, timeline_of
 
 ALL_MOMENTS: Final = 40_000
 LEAST_MOMENTS: Final = 40
@@ -158,7 +158,8 @@ def report_of(
     """
     advice = [] if request.advice is None else read_advice(request.advice)
     tables = [] if request.plan is None else _plan_tables(request.plan)
-    fleet = FleetSizes(plan.clocks.from_ms, plan.clocks.to_ms)
+    step_ms = plan.clocks.grid.period_ms
+    fleet = FleetSizes(plan.clocks.from_ms, plan.clocks.to_ms + step_ms, step_ms)
     most = max(LEAST_MOMENTS, min(ALL_MOMENTS // max(len(plan.chosen), 1), MOST_MOMENTS))
     facts, summaries, timelines, moments = [], [], {}, {}
     for k, shard in enumerate(replay_shards(plan, range(len(plan.shards)))):
@@ -174,7 +175,7 @@ def report_of(
                 continue
             timelines[key] = timeline_of(ticks)
             moments[key] = moments_of(ticks, most)
-            fleet.add(*sizes_over(ticks, fleet.edges_ms))
+            fleet.add(ticks)
     notes, summary = join_notes(plan, facts), join_summaries(summaries)
     if summary.is_empty():
         raise NothingReplayedError(notes.skipped, notes.warnings)
@@ -196,6 +197,15 @@ def report_of(
     )
     shown = _redacted(told, plan, request, history) if request.redact else told
     return FleetReport(shown, notes.skipped)
+
+
+def folders_read(request: ReportRequest) -> dict[str, list[Path]]:
+    """Return by option what is read of the folders of advice and plan."""
+    return {
+        option: [Path(folder), *Path(folder).rglob("*.parquet")]
+        for option, folder in (("--advice", request.advice), ("--plan", request.plan))
+        if folder is not None
+    }
 
 
 def _given(request: Request, kind: type[Request], names: bool = True) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.cli.commands import Run, runner
-from tests.cli.histories import edit_spec, small
+from tests.cli.histories import MANIFESTS, edit_spec, small
 from tests.cli.hostile import NASTY, history, raw_characters
-from tests.report.page.pages import embedded
+from tests.report.page.pages import advice, embedded
 
 
 @pytest.fixture
@@ -42,6 +44,12 @@ def test_the_page_is_a_file_and_other_forms_go_to_stdout(run: Run, tmp_path: Pat
         (("h", "--out", "h"), "--out h is a folder"),
         (("h", "--out", "h/hpas.parquet/x"), "--out h/hpas.parquet/x cannot be written"),
         (("h", "--out", "h/hpas.parquet"), "--out h/hpas.parquet is in the input table hpas"),
+        (("h", "--out", "linked/hpas.parquet"), "is in the input table hpas"),
+        (("h", "--out", "h/../h/scales.parquet"), "is in the input table scales"),
+        (("h", "--plan", "h", "--out", "h/totals.parquet"), "is an input of --plan"),
+        (("h", "--advice", "a", "--out", "a/patches/shop.etl.json"), "is an input of --advice"),
+        (("h", "--hpas", "m", "--out", "m/batch.yaml"), "is an input of --hpas"),
+        (("h", "--why"), "--why"),
         (("h", "--advice", "h"), "--advice h: expected a folder that `hpabatch advise --out`"),
         (("h", "--plan", "h"), "--plan h: expected a folder that `hpabatch plan --out`"),
         (("h", "--format", "pdf"), "--format"),
@@ -51,10 +59,38 @@ def test_what_cannot_be_read_or_written_is_a_sentence(
     run: Run, tmp_path: Path, words: tuple[str, ...], told: str
 ) -> None:
     small(tmp_path / "h")
+    (tmp_path / "h" / "totals.parquet").touch()
+    (tmp_path / "linked").symlink_to("h")
+    advice(tmp_path / "a", "etl")
+    shutil.copytree(MANIFESTS, tmp_path / "m")
     done = run(*words)
     assert (done.code, done.data) == (2, b"")
     assert told in done.stderr
     assert not Path("report.html").exists()
+
+
+def test_syncs_may_end_with_the_history(run: Run, tmp_path: Path) -> None:
+    small(tmp_path / "h")
+    for phase in ("5s", "14s"):
+        told = json.loads(run("h", "--format", "json", "--phase", phase).stdout)
+        assert min(told["fleet"]["values"]) > 0
+
+
+def test_an_interrupted_page_leaves_the_one_before(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small(tmp_path / "h")
+    Path("report.html").write_text("before")
+
+    def interrupted(path: Path, data: bytes) -> None:
+        path.write_text("half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "write_bytes", interrupted)
+    with contextlib.suppress(KeyboardInterrupt):
+        run("h")
+    assert Path("report.html").read_text() == "before"
+    assert {path.name for path in tmp_path.iterdir()} == {"h", "report.html"}
 
 
 def test_an_hpa_that_is_left_out_is_told_on_the_page(run: Run, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from hpabatch.report.page import series
 from hpabatch.report.page.advice import read_advice
 from hpabatch.report.page.html import VEGA_SHA256, json_element
 from hpabatch.report.page.result import FleetReport
-from hpabatch.report.page.series import LINES, MOMENT, moments_of, timeline_of
+from hpabatch.report.page.series import LINES, MOMENT, FleetSizes, moments_of, timeline_of
 from tests.cli.histories import small
 from tests.report.page.pages import advice, embedded
 
@@ -108,6 +108,42 @@ def test_moments_are_the_recorded_rescales_and_what_lasts(decisions: list[pl.Dat
                 assert (end - begin).total_seconds() >= 3600
                 assert between["binding"].n_unique() == 1
         assert len(moments_of(ticks, 2)[0]) == min(2, count)
+
+
+@pytest.mark.parametrize("minutes", [59, 60, 61])
+def test_a_hold_of_an_hour_is_a_moment_and_room_is_used(
+    decisions: list[pl.DataFrame], minutes: int
+) -> None:
+    ticks = decisions[0].head(4 * minutes + 80)
+    held = pl.int_range(pl.len()).is_between(40, 40 + 4 * minutes, "left")
+    binding = pl.when(held).then(pl.lit("max")).otherwise(pl.lit("tolerance"))
+    ticks = ticks.with_columns(
+        binding=binding.cast(ticks.schema["binding"]), applied=pl.lit(3), replicas=pl.lit(3)
+    )
+    (*rows,), count = moments_of(ticks, 1)
+    assert count == len(rows) == (minutes >= 60)
+    changes = [k % 10 == 0 for k in range(ticks.height)]
+    busy = ticks.with_columns(applied=pl.Series([3 + change for change in changes], dtype=pl.Int64))
+    rows, count = moments_of(busy, 8)
+    assert (len(rows), count) == (8, sum(changes) + (minutes >= 60))
+
+
+@pytest.mark.parametrize("minutes", [0.25, 10, 60, 600])
+def test_the_fleet_has_a_size_between_ticks_and_none_after_its_end(
+    decisions: list[pl.DataFrame], minutes: float
+) -> None:
+    ticks = decisions[0].head(int(4 * minutes)).with_columns(applied=pl.lit(3))
+    first, last = (ticks["ts"].to_physical()[k] for k in (0, -1))
+    fleet = FleetSizes(first, last + 15_000, 15_000)
+    for _ in range(2):
+        fleet.add(ticks)
+    told = fleet.told()
+    assert set(told["values"]) == {6.0}
+    assert len(told["values"]) == min(ticks.height, FleetSizes.INTERVALS)
+    longer = FleetSizes(first, last + 15_000 + 600_000, 15_000)
+    longer.add(ticks)
+    mean = sum(longer.told()["values"]) * longer.told()["width_ms"]
+    assert mean == pytest.approx(3 * ticks.height * 15_000, rel=1e-3)
 
 
 @given(st.recursive(st.text() | st.integers(), lambda part: st.dictionaries(st.text(), part)))
