@@ -20,6 +20,9 @@
     return made;
   }
 
+  // Of one HPA: names that look alike are told apart by the key.
+  const same = (a, b) => a.key.every((part, k) => part === b.key[k]);
+
   const grade = (text) => (text ? el("span", { class: `grade ${text.replaceAll(" ", "-")}` }, text) : "");
   const percent = (share) => (share === null || share === undefined ? "" : share === 0 ? "-"
     : share < 0.005 ? "<1%" : `${Math.round(share * 100) === 100 && share < 1 ? 99 : Math.round(share * 100)}%`);
@@ -299,7 +302,7 @@
     const left = moments.all - rows.length;
     return [
       el("h3", {}, `Moments (${rows.length}${left > 0 ? ` of ${moments.all}` : ""})`),
-      el("p", { class: "quiet" }, "Recorded rescales, rules that held the size for an hour or longer, and failures. Any other moment: the command below with its time."),
+      el("p", { class: "quiet" }, `Recorded rescales, rules that held the size for an hour or longer, and failures.${data.explain ? " Any other moment: the command below with its time." : ""}`),
       el("div", { class: "scroll moments", tabindex: "0", role: "region", "aria-label": "Moments" }, el("table", {},
         el("thead", {}, el("tr", {}, ["Time (UTC)", "What", "Rule", "Arithmetic"].map((name) => el("th", { scope: "col" }, name)))),
         el("tbody", {}, body))),
@@ -307,7 +310,7 @@
   }
 
   function adviceOf(hpa) {
-    const item = data.advice.find((one) => one.hpa === hpa.hpa);
+    const item = data.advice.find((one) => same(one, hpa));
     if (!item) return [];
     const list = (title, rows) => (rows.length ? [el("h3", {}, title), el("ul", {}, rows.map((row) => el("li", {}, row)))] : []);
     const measures = ["cost", "core_hours", "pod_hours", "saturated_minutes", "short_pod_hours", "rescales", "at_max_minutes"]
@@ -364,7 +367,7 @@
     const hpa = data.hpas[index];
     const timeline = read(`timelines-${index}`);
     const mark = t && !Number.isNaN(Date.parse(t)) ? Date.parse(t) : null;
-    const findings = data.findings.filter((item) => item.hpa === name);
+    const findings = data.findings.filter((item) => same(item, hpa));
     const close = () => { location.hash = "#fleet"; };
     view.hidden = false;
     const parts = [
@@ -378,8 +381,8 @@
       stretch(mark === null ? Infinity : DAY, mark ?? timeline.from_ms);
       const label = `Timeline of ${hpa.hpa}: recorded and decided replicas, what the metrics ask for, bounds; its moments are in the table below`;
       parts.push(ranges(), el("div", { id: "timeline", role: "img", "aria-label": label }),
-        momentTable(hpa, read(`moments-${index}`), t),
-        el("h3", {}, "Any decision"), command(explain(hpa.hpa, t || time(timeline.from_ms + (timeline.end - 1) * timeline.unit_ms))));
+        momentTable(hpa, read(`moments-${index}`), t));
+      if (data.explain) parts.push(el("h3", {}, "Any decision"), command(explain(hpa.hpa, t || time(timeline.from_ms + (timeline.end - 1) * timeline.unit_ms))));
     }
     parts.push(adviceOf(hpa));
     view.replaceChildren(...parts.flat(Infinity).filter(Boolean));
