@@ -125,20 +125,20 @@ def check_writable(option: str, out: str | Path) -> None:
 
 
 def check_inputs(
-    out: str | Path, history: History, inputs: Mapping[str, Iterable[str | Path]]
+    out: str | Path, history: History | None, inputs: Mapping[str, Iterable[str | Path]]
 ) -> None:
     """Refuse a place that is read, by whatever links it is named (UsageError).
 
-    `inputs`: by option the files and folders of JSON and YAML that are read beside the history.
+    `inputs`: by option the files and folders of JSON and YAML that are read beside a history.
     """
     from hpabatch.history.schema import TABLES
     from hpabatch.history.store.catalog import LOG
 
-    root, real = _real(history.path), _real(out)
+    real, named = _real(out), Path(out).name not in ("", "..")
     # A link at the place is replaced, not followed; it may be a table of the history itself.
-    named = Path(out).name not in ("", "..")
     for place in {real, _real(Path(out).parent) / Path(out).name if named else real}:
-        for table, files in history.files.items():
+        root = place if history is None else _real(history.path)
+        for table, files in {} if history is None else history.files.items():
             # A table is one file in the history's folder, or a folder of files there.
             folders = {_real(file).parent for file in files} - {root}
             if place.parent in folders or place in {_real(file) for file in files}:

@@ -134,7 +134,9 @@ def document_of(given: Gathered) -> dict[str, Any]:
     lists = {
         "act": _to_do(findings, advice),
         "harm": [
-            _entry(item, item["fix"], _held(rows[item["key"]]) * (item["finding"] == "at_max"))
+            _entry(
+                item, item["fix"], held_at_max(rows[item["key"]]) * (item["finding"] == "at_max")
+            )
             for item in findings
             if item["group"] == "harm"
         ],
@@ -152,6 +154,7 @@ def document_of(given: Gathered) -> dict[str, Any]:
         "explain": f"hpabatch explain {shlex.quote(given.history)}" if given.history else None,
         "explain_options": given.options,
         "span": {"from": totals.first_ts, "to": totals.last_ts},
+        "since": None,
         "verdict": _verdict(totals, findings, advice, lists),
         "amounts": list(_amounts(totals, advice)),
         "trust": list(_trust(totals, given.notes, advice)),
@@ -223,6 +226,8 @@ def _verdict(
     lists: Mapping[str, Sequence[Any]],
 ) -> str:
     looked = len({item["key"] for item in findings if item["severity"] == "high"})
+    if totals.undecided_share == 1:
+        return f"none of {counted(totals.hpas, 'HPA')} could be judged"
     parts = [
         f"{counted(totals.hpas, 'HPA')} used {totals.applied_replica_hours:,.0f} replica-hours"
     ]
@@ -232,8 +237,6 @@ def _verdict(
     if looked:
         have = "has a finding" if looked == 1 else "have findings"
         parts.append(f"{looked} {have} of high severity")
-    elif totals.undecided_share == 1:
-        parts.append("none of them could be judged")
     elif not findings:
         parts.append("nothing stands out")
     changes = sum(item["answer"] == "change" for item in advice)
@@ -391,7 +394,7 @@ def _entry(item: Mapping[str, Any], detail: str, effect: str = "") -> dict[str, 
     }
 
 
-def _held(row: Mapping[str, Any]) -> str:
+def held_at_max(row: Mapping[str, Any]) -> str:
     """Return for how long maxReplicas held an HPA, and what a larger one costs at most.
 
     By the week, unless less was recorded: a week is not told from hours.

@@ -21,6 +21,9 @@ class ReportRequest(ReplayRequest):
     plan: str | None = option(
         "path", "Folder that `hpabatch plan --out` wrote: a capacity plan.", metavar="FOLDER"
     )
+    compare: str | None = option(
+        "path", "Earlier report.json: the page says what is new, fixed, worse.", metavar="FILE"
+    )
     redact: bool = option(
-        "flag", "Replace names of clusters, namespaces, HPAs, targets and metrics by others.", False
+        "flag", "Replace names by others, and leave out what may hold some.", False
     )

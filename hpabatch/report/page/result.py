@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import polars as pl
 
@@ -56,6 +56,14 @@ _HEADS: Final = (
 )
 
 
+_SINCE: Final = (
+    Head("SINCE", value="since", left=True),
+    *_HEADS[:1],
+    Head("FINDING", value="finding", left=True),
+    Head("WHAT", value="why", left=True, folds=True),
+)
+
+
 @dataclass(frozen=True, repr=False)
 class FleetReport(Result):
     """A page on a history.
@@ -67,6 +75,29 @@ class FleetReport(Result):
 
     told: Mapping[str, Any]
     skipped: tuple[Skipped, ...] = ()
+
+    @classmethod
+    def read(cls, path: Path | str) -> Self:
+        """Return the page of a `report.json` (UsageError: it is none)."""
+        from hpabatch.report.page.last import read_document
+
+        return cls(read_document(str(path), ""))
+
+    def since(self, last: Path | str) -> Self:
+        """Return the page with what is new, fixed and worse since an earlier `report.json`.
+
+        Raises:
+            UsageError: it is none, or names are replaced in one of them.
+        """
+        from hpabatch.report.page.last import compared, read_document
+
+        found = compared(self.told, read_document(str(last), "--compare "))
+        return replace(self, told={**self.told, "since": found})
+
+    @property
+    def judged(self) -> bool:
+        """Whether anything could be decided."""
+        return any(hpa["undecided_share"] not in (None, 1.0) for hpa in self.told["hpas"])
 
     @property
     def verdict(self) -> str:
@@ -90,6 +121,13 @@ class FleetReport(Result):
         """Generate amounts, the three lists, and how far the claims can be relied on."""
         yield from map(amount_line, self.told["amounts"])
         yield ""
+        if since := self.told["since"]:
+            yield f"since the report to {since['span']['to']}: " + ", ".join(
+                f"{len(since[name])} {name}" for name in ("new", "worse", "fixed")
+            )
+            rows = [item | {"since": n} for n in ("new", "worse", "fixed") for item in since[n]]
+            yield Grid.of(_SINCE, rows, SHOWN, "the page has all")
+            yield ""
         for name, title in _LISTS.items():
             rows = self.told["lists"][name]
             yield f"{title} ({len(rows)}):"
@@ -201,16 +239,17 @@ def report_of(
     given = redacted(given) if request.redact else given
     more = tuple(filter(None, origins))
     notes = replace(given.notes, warnings=(*given.notes.warnings, *more))
-    return FleetReport(document_of(replace(given, notes=notes)), notes.skipped)
+    found = FleetReport(document_of(replace(given, notes=notes)), notes.skipped)
+    return found if request.compare is None else found.since(request.compare)
 
 
-def folders_read(request: ReportRequest) -> dict[str, list[Path]]:
-    """Return by option what is read of the folders of advice and plan."""
+def read_beside(request: ReportRequest) -> dict[str, list[Path]]:
+    """Return by option what is read beside the history."""
     return {
         option: [Path(folder), *Path(folder).rglob("*.parquet")]
         for option, folder in (("--advice", request.advice), ("--plan", request.plan))
         if folder is not None
-    }
+    } | ({} if request.compare is None else {"--compare": [Path(request.compare)]})
 
 
 def _given(request: ReportRequest, history: str, kind: type[Request]) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+from datetime import timedelta
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+from hpabatch.report.page.last import WORSE
 from tests.cli.commands import Run, runner
-from tests.cli.histories import MANIFESTS, edit_spec, small
+from tests.cli.histories import MANIFESTS, edit, edit_spec, small
 from tests.cli.hostile import NASTY, history, raw_characters
 from tests.report.page.pages import advice, embedded
 
@@ -115,3 +118,75 @@ def test_names_stay_names_in_every_form(run: Run, tmp_path: Path) -> None:
     assert "](y)" not in markdown.replace("\\]", "")
     told = json.loads(run("h", "--format", "json").stdout)
     assert any(part.endswith(NASTY) for hpa in told["hpas"] for part in hpa["key"])
+
+
+def test_a_history_of_which_nothing_is_decided_says_so(run: Run, tmp_path: Path) -> None:
+    edit(small(tmp_path / "h"), "scales", ts=pl.col("ts") + timedelta(days=30))
+    done = run("h", "--format", "json")
+    told = json.loads(done.stdout)
+    assert done.code == 3
+    assert told["verdict"] == f"none of {len(told['hpas'])} HPAs could be judged"
+    assert {hpa["hpa"] for hpa in told["hpas"]} == {item["hpa"] for item in told["lists"]["ask"]}
+
+
+def test_a_page_is_made_again_and_compared(run: Run, tmp_path: Path) -> None:
+    small(tmp_path / "h", "shop", minutes=90)
+    assert run("h", "--format", "json", "--out", "now.json").code == 0
+    assert run("h").code == 0
+    assert run("now.json", "--out", "again.html").code == 0
+    assert Path("again.html").read_text() == Path("report.html").read_text()
+    told = json.loads(Path("now.json").read_text())
+    new, worse, *others = told["findings"]
+    score = (worse["score"] or 0) - WORSE
+    gone = [item for item in told["hpas"] if item["key"] == others[-1]["key"]]
+    came = gone[0] | {"hpa": "shop/gone", "key": ["demo", "shop", "gone"]}
+    fixed = [
+        item | {"finding": "other"} for item in (others[-1], others[-1] | {"key": came["key"]})
+    ]
+    last = told | {
+        "hpas": [*told["hpas"], came],
+        "findings": [worse | {"score": score}, *others, *fixed],
+    }
+    Path("last.json").write_text(json.dumps(last))
+    for place in ("h", "now.json"):
+        done = run(place, "--compare", "last.json", "--format", "json")
+        since = json.loads(done.stdout)["since"]
+        assert [since["new"], [w["finding"] for w in since["worse"]], since["fixed"]] == [
+            [new],
+            [worse["finding"]],
+            fixed[:1],
+        ]
+        assert (since["came"], since["gone"]) == ([], ["shop/gone"])
+    assert run("now.json", "--compare", "last.json").code == 0
+    assert "Since the report to" in Path("report.html").read_text()
+    assert (
+        "1 new, 1 worse, 1 fixed"
+        in run("h", "--compare", "last.json", "--format", "markdown").stdout
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("now.json", "--out", "now.json"), "--out now.json is an input of HISTORY"),
+        (("now.json", "--redact"), "has its HPAs and options"),
+        (("now.json", "--compare", "secret.json"), "names are replaced"),
+        (("now.json", "--compare", "h/hpas.parquet"), "--compare h/hpas.parquet: expected"),
+        (("h", "--compare", "now.json", "--out", "now.json"), "is an input of --compare"),
+        (("broken.json",), "damaged"),
+        (("nowhere.json",), "No such file"),
+    ],
+)
+def test_documents_that_cannot_be_used_are_a_sentence(
+    run: Run, tmp_path: Path, words: tuple[str, ...], told: str
+) -> None:
+    small(tmp_path / "h")
+    run("h", "--format", "json", "--out", "now.json")
+    run("h", "--format", "json", "--redact", "--out", "secret.json")
+    broken = json.loads(Path("now.json").read_text()) | {"hpas": 1}
+    Path("broken.json").write_text(json.dumps(broken))
+    before = Path("now.json").read_bytes()
+    done = run(*words)
+    assert (done.code, done.data) == (2, b"")
+    assert told in done.stderr
+    assert Path("now.json").read_bytes() == before

@@ -26,11 +26,12 @@ from hpabatch.model.settings.patch import apply_patch
 from hpabatch.report.forms import markdown_text
 from hpabatch.report.page import series
 from hpabatch.report.page.advice import read_advice
+from hpabatch.report.page.document import held_at_max
 from hpabatch.report.page.html import VEGA_SHA256, json_element
 from hpabatch.report.page.result import FleetReport
 from hpabatch.report.page.series import LINES, MOMENT, FleetSizes, moments_of, timeline_of
 from tests.cli import hostile
-from tests.cli.histories import small
+from tests.cli.histories import edit, small
 from tests.report.page.pages import advice, embedded
 from tests.sweeps import SPEC
 
@@ -189,7 +190,12 @@ WORDS = (
 def renamed(folder: Path, words: Sequence[str]) -> FleetReport:
     """Return the redacted page of a fleet whose names are words, in the order of the old ones."""
     olds: set[str] = set()
-    hostile.history(folder / "old", lambda name: olds.add(name) or name, *TARGETS, strict=True)
+
+    def remembered(name: str) -> str:
+        olds.add(name)
+        return name
+
+    hostile.history(folder / "old", remembered, *TARGETS, strict=True)
     named = sorted(name for name in olds if name.isalpha() or "_" in name)  # (pods have numbers)
     others = (f"zz{'y' * 30}{k:03}" for k in range(len(named)))
     new = dict(zip(named, sorted([*words, *others][: len(named)]), strict=True))
@@ -279,3 +285,53 @@ def test_a_damaged_certificate_is_refused(tmp_path: Path) -> None:
         file.write_text(json.dumps(told | {name: 1}))
         with pytest.raises(UsageError, match=r"shop\.api\.json is damaged; write the advice again"):
             read_advice(str(tmp_path), {})
+
+
+def test_advice_is_of_this_history_and_counts_once(history: Path, tmp_path: Path) -> None:
+    place = advice(tmp_path / "advice", "checkout")
+    file = place / "patches" / "shop.checkout.json"
+    told = json.loads(file.read_text())
+    (place / file.name).write_text(file.read_text())
+    own = hpabatch.open(history).history.digests()
+    first, second, *_ = own
+    evidence = told["evidence"]
+
+    def stated(**digests: str) -> FleetReport:
+        facts = {f"sha256:{table}": digest for table, digest in digests.items()}
+        for one in (file, place / file.name):
+            one.write_text(json.dumps(told | {"evidence": evidence | facts}))
+        return hpabatch.open(history).report(advice=place)
+
+    for one in (stated(), stated(**own)):
+        assert len(one.told["advice"]) == 1
+        assert not [w for w in one.told["provenance"]["warnings"] if "--advice" in w]
+    (warning,) = stated(**own | {first: "x"}).told["provenance"]["warnings"][-1:]
+    assert warning.startswith(f"--advice is of another state of the history: {first} changed")
+    with pytest.raises(UsageError, match="of another history: not one table is the same"):
+        stated(**{first: "x", second: "y"})
+    (place / file.name).write_text(json.dumps(told | {"answer": "keep"}))
+    with pytest.raises(UsageError, match="are of the same HPA"):
+        hpabatch.open(history).report(advice=place)
+
+
+def test_hpas_are_told_apart_by_their_key(tmp_path: Path) -> None:
+    found = hostile.history(tmp_path / "h", str)
+    edit(found, "hpas", spec=pl.when(pl.col("cluster") == "other").then(
+        pl.col("spec").str.replace('"maxReplicas": ?[0-9]+', '"maxReplicas":0')
+    ).otherwise("spec"))  # fmt: skip
+    page = hpabatch.open(found).report(advice=advice(tmp_path / "a", "checkout"))
+    labels = [item["hpa"] for part in page.told["lists"].values() for item in part]
+    assert {"demo/shop/checkout", "other/shop/checkout"} <= set(labels)
+    by_key = {tuple(hpa["key"]): hpa["answer"] for hpa in page.told["hpas"]}
+    assert by_key["demo", "shop", "checkout"] == "change"
+    assert {key[0] for key in by_key} == {"demo"}
+
+
+def test_a_week_is_told_of_weeks_alone() -> None:
+    facts = {"asked_at_max": 9, "bound_max": 5, "at_max_share": 0.25}
+    assert held_at_max(facts | {"hours": 504.0}).startswith(
+        "42.0 h a week at the limit; maxReplicas 9 costs at most 168 replica-hours a week"
+    )
+    assert held_at_max(facts | {"hours": 24.0}).startswith(
+        "6.0 h of 24 hours at the limit; maxReplicas 9 costs at most 24 replica-hours of 24 hours"
+    )
