@@ -134,9 +134,7 @@ def document_of(given: Gathered) -> dict[str, Any]:
     lists = {
         "act": _to_do(findings, advice),
         "harm": [
-            _entry(
-                item, item["fix"], held_at_max(rows[item["key"]]) * (item["finding"] == "at_max")
-            )
+            _entry(item, held_at_max(rows[item["key"]]) if item["finding"] == "at_max" else "")
             for item in findings
             if item["group"] == "harm"
         ],
@@ -372,9 +370,9 @@ def _to_do(
     """
     changed = {tuple(item["key"]) for item in advice if item["answer"] == "change"}
     wrong = [item for item in findings if item["group"] == "act"]
-    first = [_entry(item, item["fix"]) for item in wrong if item["severity"] == "high"]
+    first = [_entry(item) for item in wrong if item["severity"] == "high"]
     last = [
-        _entry(item, item["fix"])
+        _entry(item)
         for item in wrong
         if item["severity"] == "medium"
         or (item["severity"] == "low" and item["key"] not in changed)
@@ -382,13 +380,13 @@ def _to_do(
     return [*first, *_changes(advice), *last]
 
 
-def _entry(item: Mapping[str, Any], detail: str, effect: str = "") -> dict[str, Any]:
+def _entry(item: Mapping[str, Any], effect: str = "") -> dict[str, Any]:
     return {
         "hpa": item["hpa"],
         "key": item["key"],
         "what": item["why"],
         "effect": effect,
-        "detail": detail,
+        "detail": item["fix"],
         "grade": item["severity"],
         "of": "severity",
     }
@@ -417,7 +415,7 @@ def _questions(
 ) -> Iterator[dict[str, Any]]:
     for item in findings:
         if item["group"] == "ask":
-            yield _entry(item, item["fix"])
+            yield _entry(item)
     told = {item["key"] for item in findings}
     for key, row in rows.items():
         if row["undecided_share"] in (None, 1.0) and key not in told:

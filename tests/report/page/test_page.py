@@ -309,6 +309,7 @@ def test_advice_is_of_this_history_and_counts_once(history: Path, tmp_path: Path
     assert warning.startswith(f"--advice is of another state of the history: {first} changed")
     with pytest.raises(UsageError, match="of another history: not one table is the same"):
         stated(**{first: "x", second: "y"})
+    stated()
     (place / file.name).write_text(json.dumps(told | {"answer": "keep"}))
     with pytest.raises(UsageError, match="are of the same HPA"):
         hpabatch.open(history).report(advice=place)
