@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import polars as pl
 import yaml
 
 from hpabatch._json import decode_json
 from hpabatch.engine.advise.bounds import changes_told
 from hpabatch.engine.advise.frames import FORMAT, KIND
+from hpabatch.engine.replay.summary import KEY
 from hpabatch.errors import UsageError
 from hpabatch.history.files import read_small
 from hpabatch.jobs.folder import DIGEST
@@ -25,15 +27,20 @@ from hpabatch.model.objects.hpa import HPASpec
 from hpabatch.model.printable import listed, printable, printable_json
 from hpabatch.model.settings.patch import patch_document, spec_patch
 from hpabatch.model.versions import ControllerFlags
+from hpabatch.report.page.series import simulated_of
 
+TRAJECTORIES: Final = "trajectories.parquet"
 MEASURES: Final = ("cost", "core_hours", "pod_hours")
 _PLACES: Final = ("patches", ".", "review")  # of a folder of `advise`, or of patches
 
 
-def read_advice(folder: str, history: Mapping[str, str]) -> tuple[list[dict[str, Any]], str]:
+def read_advice(
+    folder: str, history: Mapping[str, str], to_ms: int
+) -> tuple[list[dict[str, Any]], str]:
     """Return the recommendations of a folder, sorted by cluster, namespace and HPA, and a warning.
 
-    A certificate that lies in two places counts once. `history`: the evidence of a replay of it.
+    A certificate that lies in two places counts once. `history`: the evidence of a replay, which
+    ends at `to_ms`.
 
     Raises:
         UsageError: there are none, a file is damaged, or they are of another history.
@@ -62,7 +69,20 @@ def read_advice(folder: str, history: Mapping[str, str]) -> tuple[list[dict[str,
             f"--advice {folder}: expected a folder that `hpabatch advise --out` or `hpabatch "
             "recommend --patches` wrote, got one without certificates; name another"
         )
-    return [found[key] for key in sorted(found)], warning
+    simulated = _simulated(root / TRAJECTORIES, to_ms)
+    return [found[key] | {"simulated": simulated.get(key)} for key in sorted(found)], warning
+
+
+def _simulated(path: Path, to_ms: int) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """Return the simulated lines of each HPA that should change; `recommend` writes none."""
+    if not path.is_file():
+        return {}
+    try:
+        sizes = pl.read_parquet(path).filter(pl.col("setting").n_unique().over(KEY) > 1)
+        parts = sizes.partition_by(KEY, maintain_order=True, as_dict=True)
+        return {key: simulated_of(part, to_ms) for key, part in parts.items()}
+    except (OSError, pl.exceptions.PolarsError):
+        raise UsageError(f"--advice: {path} cannot be read; write the advice again") from None
 
 
 def check_origin(

@@ -197,7 +197,7 @@ def report_of(
     evidence, origins = plan.evidence, []
     advice: list[dict[str, Any]] = []
     if request.advice is not None:
-        advice, warning = read_advice(request.advice, evidence)
+        advice, warning = read_advice(request.advice, evidence, plan.clocks.to_ms)
         origins.append(warning)
     planned = None if request.plan is None else _read_plan(request.plan)
     if planned is not None:

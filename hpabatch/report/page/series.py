@@ -55,6 +55,26 @@ def timeline_of(ticks: pl.DataFrame) -> dict[str, Any]:
     }
 
 
+def simulated_of(sizes: pl.DataFrame, to_ms: int) -> dict[str, Any]:
+    """Return the lines of an HPA under today's and the recommended settings.
+
+    `sizes`: a row for each change, as `jobs.advise` writes them.
+    """
+    ms = sizes["ts"].to_physical().to_numpy()
+    first = int(ms.min())
+    unit = math.gcd(*np.unique(ms - first).tolist(), to_ms - first) or 1000
+    end = (to_ms - first) // unit
+    width = max(-(-end // COLUMNS), 1)
+    at = pl.Series("at", (ms - first) // unit)
+    timed = sizes.with_columns(at, (at // width).alias("column")).sort("at")
+    is_today = pl.col("setting") == "today"
+    parts = {"today": timed.filter(is_today), "recommended": timed.filter(~is_today)}
+    lines = {
+        name: _line(part.rename({"replicas": name}), name, width) for name, part in parts.items()
+    }
+    return {"from_ms": first, "unit_ms": unit, "end": end, "lines": lines, "rules": []}
+
+
 def _line(timed: pl.DataFrame, name: str, width: int) -> dict[str, Any]:
     """Return a size as steps, or as columns; no values: it was never known."""
     first = pl.int_range(pl.len()) == 0

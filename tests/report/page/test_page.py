@@ -7,7 +7,7 @@ import json
 import re
 import shlex
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -88,6 +88,33 @@ def test_lines_are_exactly_the_decisions(
                 inside = ticks[name].filter(pl.Series(place == column))
                 assert (inside.min(), inside.max()) == (low[column], high[column])
         monkeypatch.undo()
+
+
+def test_advice_has_the_sizes_before_and_after(history: Path, tmp_path: Path) -> None:
+    place = advice(tmp_path / "advice", "checkout", "frontend")
+    start = datetime(2026, 10, 7, tzinfo=UTC)
+    sizes = {"today": [(0, 4), (600, 4), (900, 6)], "target=70": [(0, 4), (930, 5)]}
+    pl.DataFrame(
+        [
+            {"cluster": "demo", "namespace": "shop", "hpa": hpa, "setting": setting}
+            | {"ts": start + timedelta(seconds=at), "replicas": size, "desired": size}
+            for hpa, settings in (("checkout", sizes), ("frontend", {"today": sizes["today"]}))
+            for setting, some in settings.items()
+            for at, size in some
+        ],
+        schema_overrides={"ts": pl.Datetime("ms", "UTC")},
+    ).write_parquet(place / "trajectories.parquet")
+    page = hpabatch.open(history).report(advice=place)
+    simulated = {item["key"][2]: item["simulated"] for item in page.told["advice"]}
+    unit = simulated["checkout"]["unit_ms"]
+    lines = simulated["checkout"]["lines"]
+    seconds = [int(at) * 1000 // unit for at in (900, 930)]
+    assert lines["today"]["values"] == [0, 4, seconds[0], 6]
+    assert lines["recommended"]["values"] == [0, 4, seconds[1], 5]
+    assert simulated["frontend"] is None
+    (place / "trajectories.parquet").write_bytes(b"PAR1")
+    with pytest.raises(UsageError, match=r"trajectories\.parquet cannot be read"):
+        hpabatch.open(history).report(advice=place)
 
 
 def test_each_hpa_has_its_own_timeline(page: FleetReport, decisions: list[pl.DataFrame]) -> None:
@@ -275,7 +302,7 @@ def test_advice_that_cannot_be_read_is_refused(tmp_path: Path, text: str | None)
     if text is not None:
         (tmp_path / "shop.api.json").write_text(text)
     with pytest.raises(UsageError, match="--advice"):
-        read_advice(str(tmp_path), {})
+        read_advice(str(tmp_path), {}, 0)
 
 
 def test_a_damaged_certificate_is_refused(tmp_path: Path) -> None:
@@ -284,7 +311,7 @@ def test_a_damaged_certificate_is_refused(tmp_path: Path) -> None:
     for name in ("spec", "judging", "parameters", "doubts"):
         file.write_text(json.dumps(told | {name: 1}))
         with pytest.raises(UsageError, match=r"shop\.api\.json is damaged; write the advice again"):
-            read_advice(str(tmp_path), {})
+            read_advice(str(tmp_path), {}, 0)
 
 
 def test_advice_is_of_this_history_and_counts_once(history: Path, tmp_path: Path) -> None:

@@ -146,34 +146,39 @@
     encoding: { x: { ...utc, axis }, y: { field: "size", type: "quantitative", axis: replicas } },
   };
 
-  // An HPA's sizes between two times, and below a strip of the rules that made them.
-  function timelineChart(from, to, top, rules, narrow) {
-    const lines = Object.values(charts.lines); // name, color, width, dash
-    const x = { ...utc, scale: { type: "utc", domain: { signal: `[${from}, ${to}]` }, nice: false } };
+  // Sizes between two times as lines: name, color, width, dash of each.
+  function sizesView(lines, from, to, top, narrow, axis) {
+    const x = { ...utc, scale: { type: "utc", domain: { signal: `[${from}, ${to}]` }, nice: false }, axis };
     const scale = { domain: lines.map(([name]) => name), range: lines.map(([, color]) => color) };
-    const legend = { orient: "top", title: null, columns: narrow ? 2 : 5, symbolType: "stroke", symbolOpacity: 1, symbolStrokeWidth: 2.5 };
+    const legend = { orient: "top", title: null, columns: narrow ? 2 : 5, symbolType: "stroke", symbolOpacity: 1, symbolStrokeWidth: 2.5, labelLimit: 260 };
     const encoding = {
-      x: { ...x, axis: { title: null, labels: false, ticks: false } },
+      x,
       y: { field: "high", type: "quantitative", axis: replicas, scale: { domain: [0, top], nice: false } },
       color: { field: "line", type: "nominal", scale, legend },
     };
     const shape = { interpolate: "step-after", clip: true };
+    return { height: 240, layer: [
+      { data: { name: "bands" }, mark: { type: "area", ...shape, opacity: 0.35 }, encoding: { ...encoding, y2: { field: "low" } } },
+      ...lines.map(([name, , width, dash]) => ({
+        data: { name: "lines" }, encoding,
+        transform: [{ filter: `datum.line == '${name}'` }],
+        mark: { type: "line", ...shape, strokeWidth: width, strokeDash: dash },
+      })),
+      { data: { name: "mark" }, mark: { type: "rule", aria: false, color: charts.lines.proposal[1], strokeWidth: 1.5, clip: true }, encoding: { x } },
+    ] };
+  }
+
+  // An HPA's sizes between two times, and below a strip of the rules that made them.
+  function timelineChart(from, to, top, rules, narrow) {
+    const x = { ...utc, scale: { type: "utc", domain: { signal: `[${from}, ${to}]` }, nice: false }, axis };
     return {
       $schema: schema,
       spacing: 8,
       resolve: { scale: { color: "independent" } },
       vconcat: [
-        { height: 240, layer: [
-          { data: { name: "bands" }, mark: { type: "area", ...shape, opacity: 0.35 }, encoding: { ...encoding, y2: { field: "low" } } },
-          ...lines.map(([name, , width, dash]) => ({
-            data: { name: "lines" }, encoding,
-            transform: [{ filter: `datum.line == '${name}'` }],
-            mark: { type: "line", ...shape, strokeWidth: width, strokeDash: dash },
-          })),
-          { data: { name: "mark" }, mark: { type: "rule", aria: false, color: charts.lines.proposal[1], strokeWidth: 1.5, clip: true }, encoding: { x: encoding.x } },
-        ] },
+        sizesView(Object.values(charts.lines), from, to, top, narrow, { title: null, labels: false, ticks: false }),
         { height: 14, data: { name: "rules" }, mark: { type: "rect", clip: true }, encoding: {
-          x: { ...x, axis },
+          x,
           x2: { field: "until" },
           color: {
             field: "rule", type: "nominal",
@@ -214,7 +219,7 @@
   }
 
   // The names of the lines, in the chart's words.
-  const named = Object.fromEntries(Object.entries(charts.lines).map(([key, [name]]) => [key, name]));
+  const named = Object.fromEntries(Object.entries({ ...charts.lines, ...charts.simulated }).map(([key, [name]]) => [key, name]));
 
   // Rows of an HPA's lines between two times; a line begins with the value it has there.
   function rowsOf(timeline, from, to) {
@@ -262,9 +267,21 @@
     const reached = Math.max(1, ...sizes);
     const near = rows.lines.filter((row) => row.line === named.max_replicas && row.high <= 1.35 * reached).map((row) => row.high);
     const top = Math.max(reached, ...near) * 1.08;
+    drawSimulated(shown);
     const rules = [...new Set(rows.rules.map((row) => row.rule))].sort((a, b) => order.indexOf(a) - order.indexOf(b));
     const spec = (narrow) => timelineChart(from, to, top, rules, narrow);
     return draw("timeline", spec, { ...rows, mark: mark === null ? [] : [{ at: mark }] });
+  }
+
+  // Before and after: what was recorded, and both settings simulated on the same work.
+  function drawSimulated({ timeline, simulated, from, to, mark }) {
+    if (!simulated) return;
+    const { applied } = timeline.lines;
+    const parts = [{ ...timeline, lines: applied ? { applied } : {} }, simulated].map((part) => rowsOf(part, from, to));
+    const [lines, bands] = ["lines", "bands"].map((name) => parts.flatMap((part) => part[name]));
+    const top = Math.max(1, ...lines.map((row) => row.high)) * 1.08;
+    const spec = (narrow) => ({ $schema: schema, ...sizesView(Object.values(charts.simulated), from, to, top, narrow, axis) });
+    draw("simulated", spec, { lines, bands, mark: mark === null ? [] : [{ at: mark }] });
   }
 
   // ---- one HPA --------------------------------------------------------------------------------
@@ -323,6 +340,9 @@
       el("h3", {}, `Advice: ${item.answer} `, grade(item.confidence)),
       el("p", {}, el("strong", {}, item.changes.join(", "))),
       el("ul", {}, item.reasons.map((row) => el("li", {}, row))), table,
+      item.simulated ? [el("h3", {}, "Before and after"),
+        el("p", { class: "quiet" }, "The times above: recorded, and today's and the recommended settings simulated on the same work."),
+        el("div", { id: "simulated", role: "img", "aria-label": `Replicas of ${hpa.hpa}: recorded, and under today's and the recommended settings; their sums are in the table above` })] : "",
       list("Doubts", item.doubts), list("Surer with", item.surer),
       item.withheld ? el("p", {}, `No patch: ${item.withheld}`) : "",
       item.patch ? [el("h3", {}, "Patch"), el("details", {}, el("summary", {}, "YAML, with its evidence"), el("pre", {}, item.patch)),
@@ -377,7 +397,7 @@
       findings.length ? el("ul", {}, findings.map((item) => el("li", {}, grade(item.severity), ` ${item.why}. `, el("span", { class: "quiet" }, item.fix)))) : el("p", { class: "quiet" }, "No findings."),
     ];
     if (timeline) {
-      shown = { timeline, mark };
+      shown = { timeline, mark, simulated: data.advice.find((one) => same(one, hpa))?.simulated };
       stretch(mark === null ? Infinity : DAY, mark ?? timeline.from_ms);
       const label = `Timeline of ${hpa.hpa}: recorded and decided replicas, what the metrics ask for, bounds; its moments are in the table below`;
       parts.push(ranges(), el("div", { id: "timeline", role: "img", "aria-label": label }),
