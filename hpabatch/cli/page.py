@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -84,7 +86,8 @@ def report(
         from hpabatch.report.page.result import FleetReport, amount_line, read_beside
 
         progress("loading", 0.0)
-        code, inputs = EXIT_OK, {"--hpas": request.hpas, **read_beside(request)}
+        code = EXIT_OK
+        inputs: dict[str, Iterable[str | Path]] = {"--hpas": request.hpas, **read_beside(request)}
         if history.endswith(".json") and not os.path.isdir(history):
             if request != ReportRequest(compare=request.compare):
                 raise UsageError(

@@ -470,7 +470,7 @@ def _assumptions(evidence: Mapping[str, str]) -> list[str]:
 
 
 def _provenance(
-    given: Gathered, rows: Mapping[tuple[str, ...], Mapping[str, Any]], name: Any
+    given: Gathered, rows: Mapping[Key, Mapping[str, Any]], name: Any
 ) -> dict[str, Any]:
     gaps = [
         f"{name(key)}: no decision in {share(row['undecided_share'])} of its ticks"

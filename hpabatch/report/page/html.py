@@ -29,7 +29,7 @@ _LOOKS: Final = {
     "rules": RULES,
     "simulated": {
         "applied": LINES["applied"],
-        "today": ("today's settings, simulated", look.INK, 1.5, [1, 0]),
+        "today": ("today, simulated", look.INK, 1.5, [1, 0]),
         "recommended": ("recommended, simulated", look.BLUE, 2, [1, 0]),
     },
     "ink": look.INK,

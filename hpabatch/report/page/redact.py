@@ -68,10 +68,10 @@ class Names:
         for candidate in plan.everyone:
             for metric in (m for period in candidate.periods for m in period.spec.metrics):
                 new = self._metric(metric)
-                for kind in (codes.RESOURCE_UTILIZATION, codes.OBJECT_VALUE, -1):
+                for code in (codes.RESOURCE_UTILIZATION, codes.OBJECT_VALUE, -1):
                     for named in (True, False):
-                        told = metric_name(metric, kind, named)
-                        self._metrics[told] = metric_name(new, kind, named)
+                        told = metric_name(metric, code, named)
+                        self._metrics[told] = metric_name(new, code, named)
 
     def of(self, kind: str, name: str) -> str:
         """Return the other name of one; no name stays none."""
