@@ -105,18 +105,28 @@ def test_an_hpa_that_is_left_out_is_told_on_the_page(run: Run, tmp_path: Path) -
 
 def test_names_stay_names_in_every_form(run: Run, tmp_path: Path) -> None:
     history(tmp_path / "h", lambda name: name + NASTY)
-    assert run("h").code == 0
+    file = advice(tmp_path / "a", "checkout") / "patches" / "shop.checkout.json"
+    told = json.loads(file.read_text()) | {"cluster": f"demo{NASTY}", "withheld": NASTY}
+    doubt = {"most": "low", "why": NASTY, "remedy": NASTY, "detail": ""}
+    file.write_text(json.dumps(told | {"reasons": [NASTY], "doubts": [doubt]}))
+    file.with_suffix(".yaml").write_text(f"# {NASTY}\nspec: {{}}\n")
+    run("h", "--format", "json", "--out", "last.json")
+    last = json.loads(Path("last.json").read_text())
+    findings = [item | {"why": NASTY, "hpa": NASTY, "score": -5} for item in last["findings"]]
+    Path("last.json").write_text(json.dumps(last | {"findings": findings}))
+    given = ("h", "--advice", "a", "--compare", "last.json")
+    assert run(*given).code == 0
     page = Path("report.html").read_text()
     ours = page[page.index("<body>") : page.index("</main>")]
     assert raw_characters(ours) == []
     assert "<b>" not in ours
     labels = [hpa["hpa"] for hpa in embedded(page, "data")["hpas"]]
     assert all("[2J" in label and raw_characters(label) == [] for label in labels)
-    markdown = run("h", "--format", "markdown").stdout
+    markdown = run(*given, "--format", "markdown").stdout
     assert raw_characters(markdown) == []
     assert "<b>" not in markdown
     assert "](y)" not in markdown.replace("\\]", "")
-    told = json.loads(run("h", "--format", "json").stdout)
+    told = json.loads(run(*given, "--format", "json").stdout)
     assert any(part.endswith(NASTY) for hpa in told["hpas"] for part in hpa["key"])
 
 

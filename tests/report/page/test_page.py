@@ -7,7 +7,7 @@ import json
 import re
 import shlex
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,7 +32,7 @@ from hpabatch.report.page.result import FleetReport
 from hpabatch.report.page.series import LINES, MOMENT, FleetSizes, moments_of, timeline_of
 from tests.cli import hostile
 from tests.cli.histories import edit, small
-from tests.report.page.pages import advice, embedded
+from tests.report.page.pages import advice, embedded, trajectories
 from tests.sweeps import SPEC
 
 
@@ -92,18 +92,11 @@ def test_lines_are_exactly_the_decisions(
 
 def test_advice_has_the_sizes_before_and_after(history: Path, tmp_path: Path) -> None:
     place = advice(tmp_path / "advice", "checkout", "frontend")
-    start = datetime(2026, 10, 7, tzinfo=UTC)
-    sizes = {"today": [(0, 4), (600, 4), (900, 6)], "target=70": [(0, 4), (930, 5)]}
-    pl.DataFrame(
-        [
-            {"cluster": "demo", "namespace": "shop", "hpa": hpa, "setting": setting}
-            | {"ts": start + timedelta(seconds=at), "replicas": size, "desired": size}
-            for hpa, settings in (("checkout", sizes), ("frontend", {"today": sizes["today"]}))
-            for setting, some in settings.items()
-            for at, size in some
-        ],
-        schema_overrides={"ts": pl.Datetime("ms", "UTC")},
-    ).write_parquet(place / "trajectories.parquet")
+    trajectories(
+        place,
+        checkout={"today": [(0, 4), (600, 4), (900, 6)], "x": [(0, 4), (930, 5)]},
+        frontend={"today": [(0, 4)]},
+    )
     page = hpabatch.open(history).report(advice=place)
     simulated = {item["key"][2]: item["simulated"] for item in page.told["advice"]}
     unit = simulated["checkout"]["unit_ms"]
