@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final
 
 import polars as pl
@@ -20,29 +20,38 @@ from hpabatch.jobs.folder import DIGEST
 from hpabatch.layout import codes
 from hpabatch.model.objects.describe import metric_name
 from hpabatch.model.objects.hpa import (
-    SOURCES,
     ContainerResourceMetricSource,
     CrossVersionObjectReference,
     LabelSelector,
     MetricIdentifier,
-    MetricSpec,
-    ObjectMetricSource,
     ResourceMetricSource,
 )
 from hpabatch.model.printable import counted
+from hpabatch.model.quantity import Quantity
 from hpabatch.model.selectors import go_print, selector_from_object
 
 LEFT_OUT: Final = "left out, as it may hold names"
-_KINDS: Final = (
-    *("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController"),
-    *("Pod", "Service", "Ingress", "Node"),
-)
 _COLUMNS: Final = {
     "cluster": "cluster",
     "namespace": "namespace",
     "hpa": "hpa",
     "target": "target",
     "target_kind": "kind",
+}
+_FIELDS: Final[dict[type, dict[str, str]]] = {
+    Candidate: {"cluster": "cluster", "namespace": "namespace", "name": "hpa", "labels": "labels"},
+    CrossVersionObjectReference: {"kind": "kind", "name": "target", "api_version": "version"},
+    MetricIdentifier: {"name": "metric"},
+    ResourceMetricSource: {"name": "resource"},
+    ContainerResourceMetricSource: {"name": "resource", "container": "container"},
+}
+"""Columns, and fields of an HPA, that hold names, with the kind of these."""
+_KEPT: Final = {
+    "resource": ("cpu", "memory"),
+    "kind": (
+        *("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController"),
+        *("Pod", "Service", "Ingress", "Node"),
+    ),
 }
 _EVIDENCE: Final = (
     *("hpabatch", "k8s", "k8s_source", "k8s_evidence", "k8s_proof", "feature_gates", "events"),
@@ -67,14 +76,16 @@ class Names:
         self._metrics: dict[str | None, str | None] = {None: None}
         for candidate in plan.everyone:
             for metric in (m for period in candidate.periods for m in period.spec.metrics):
-                new = self._metric(metric)
+                new = self._part(metric)
                 for code in (codes.RESOURCE_UTILIZATION, codes.OBJECT_VALUE, -1):
                     for named in (True, False):
                         told = metric_name(metric, code, named)
                         self._metrics[told] = metric_name(new, code, named)
 
     def of(self, kind: str, name: str) -> str:
-        """Return the other name of one; no name stays none."""
+        """Return the other name of one; no name stays none, and one of Kubernetes stays."""
+        if name in _KEPT.get(kind, ()):
+            return name
         if name and (kind, name) not in self._known:
             self._counts[kind] += 1
             self._known[kind, name] = f"{kind}{self._counts[kind]:0{self._width}}"
@@ -96,8 +107,6 @@ class Names:
             for name, kind in _COLUMNS.items()
             if name in rows.columns
         }
-        if "target_kind" in found:
-            found["target_kind"] = [self._kind(kind) for kind in rows["target_kind"]]
         if "metric" in rows.columns:
             found["metric"] = list(map(self.told, rows["metric"]))
         return rows.with_columns(pl.Series(n, v, pl.String) for n, v in found.items())
@@ -107,7 +116,7 @@ class Names:
         profiles = {self.of("cluster", c): p for c, p in plan.versions.profiles.items()}
         return replace(
             plan,
-            chosen=tuple(map(self._candidate, plan.chosen)),
+            chosen=tuple(map(self._part, plan.chosen)),
             flags={self.of("cluster", c): flags for c, flags in plan.flags.items()},
             versions=replace(plan.versions, profiles=profiles),
         )
@@ -131,52 +140,22 @@ class Names:
         withheld = LEFT_OUT if item["withheld"] or item["patch"] else None
         return item | texts | gone | {"key": list(self.key(item["key"])), "withheld": withheld}
 
-    def _candidate(self, candidate: Candidate) -> Candidate:
-        periods = tuple(
-            replace(
-                period,
-                spec=replace(
-                    period.spec,
-                    scale_target_ref=self._reference(period.spec.scale_target_ref, "target"),
-                    metrics=tuple(map(self._metric, period.spec.metrics)),
-                ),
-            )
-            for period in candidate.periods
+    def _part(self, part: Any) -> Any:
+        """Return an HPA, or a part of one, with other names in the fields that hold them."""
+        match part:
+            case tuple():
+                return tuple(map(self._part, part))
+            case LabelSelector():
+                try:
+                    selector_from_object(part)
+                except ValueError:
+                    return LabelSelector((("not valid", ""),))  # (as it was)
+                return LabelSelector((("selector", self.of("labels", go_print(part))),))
+        if not is_dataclass(part) or isinstance(part, Quantity | type):
+            return part
+        named = _FIELDS.get(type(part), {})
+        values = {field.name: getattr(part, field.name) for field in fields(part)}
+        return replace(
+            part,
+            **{k: self.of(named[k], v) if k in named else self._part(v) for k, v in values.items()},
         )
-        return Candidate(*self.key(candidate.key), periods)
-
-    def _metric(self, metric: MetricSpec) -> MetricSpec:
-        sources = {name: getattr(metric, name) for name in SOURCES}
-        return replace(metric, **{n: self._source(s) for n, s in sources.items() if s is not None})
-
-    def _source(self, source: Any) -> Any:
-        match source:
-            case ResourceMetricSource(name):
-                return replace(source, name=self._resource(name))
-            case ContainerResourceMetricSource(name, container):
-                other = self.of("container", container)
-                return replace(source, name=self._resource(name), container=other)
-            case ObjectMetricSource(described, metric):
-                other = self._reference(described, "object")
-                return replace(source, described_object=other, metric=self._identifier(metric))
-        return replace(source, metric=self._identifier(source.metric))
-
-    def _identifier(self, metric: MetricIdentifier) -> MetricIdentifier:
-        selector = metric.selector
-        if selector is not None:
-            try:
-                selector_from_object(selector)
-                labels = (("selector", self.of("labels", go_print(selector))),)
-            except ValueError:
-                labels = (("not valid", ""),)  # (as before it)
-            selector = LabelSelector(labels)
-        return MetricIdentifier(self.of("metric", metric.name), selector)
-
-    def _reference(self, one: CrossVersionObjectReference, kind: str) -> Any:
-        return CrossVersionObjectReference(self._kind(one.kind), self.of(kind, one.name))
-
-    def _kind(self, kind: str) -> str:
-        return kind if kind in _KINDS else self.of("kind", kind)
-
-    def _resource(self, name: str) -> str:
-        return name if name in ("cpu", "memory") else self.of("resource", name)
