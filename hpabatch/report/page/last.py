@@ -29,7 +29,8 @@ def read_document(path: str, name: str) -> dict[str, Any]:
         if (told.get("kind"), told.get("format")) != (KIND, FORMAT):
             raise UsageError(f"{wanted} of this version, got something else; name another")
         page_of(told)
-        compared(told, told)
+        if not told["redacted"]:
+            compared(told, told)
     except OSError as error:
         raise UsageError(f"{wanted}: {error.strerror}; name another") from None
     except (ValueError, KeyError, TypeError, AttributeError, UndefinedError):

@@ -145,6 +145,8 @@ def test_a_page_is_made_again_and_compared(run: Run, tmp_path: Path) -> None:
     assert run("h").code == 0
     assert run("now.json", "--out", "again.html").code == 0
     assert Path("again.html").read_text() == Path("report.html").read_text()
+    assert run("h", "--redact", "--format", "json", "--out", "public.json").code == 0
+    assert run("public.json", "--out", "public.html").code == 0
     told = json.loads(Path("now.json").read_text())
     new, worse, *others = told["findings"]
     score = (worse["score"] or 0) - WORSE
