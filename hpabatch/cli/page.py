@@ -97,7 +97,8 @@ def report(
             if place is not None:
                 check_inputs(place, None, {"HISTORY": [history], **inputs})
             found = FleetReport.read(history)
-            found = found if request.compare is None else found.since(request.compare)
+            if request.compare is not None:
+                found = found.since(FleetReport.read(request.compare, "--compare "))
         else:
             source, manifests, code = open_with_hpas(history, request)
             if place is not None:

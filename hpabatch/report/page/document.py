@@ -48,6 +48,8 @@ _HELD: Final = (
     *("window_up_share", "window_down_share", "policy_up_share", "policy_down_share"),
     *("disabled_up_share", "disabled_down_share"),
 )
+_PLANNED: Final = 20
+"""HPAs in the chart of a plan."""
 _GAP: Final = 0.02
 """Share of the time without a decision from which on a gap is named."""
 
@@ -162,6 +164,7 @@ def document_of(given: Gathered) -> dict[str, Any]:
         "fleet": given.fleet,
         "advice": advice,
         "plan": _tables(given.planned),
+        "plan_sizes": list(_sizes(given.planned, name)),
         "provenance": _provenance(given, rows, name),
         "moment_fields": list(MOMENT),
         "rules": MEANINGS,
@@ -456,6 +459,19 @@ def _tables(planned: CapacityPlan | None) -> list[dict[str, Any]]:
         }
         for title, grid in zip(("Sums", "HPAs"), grids, strict=False)
     ]
+
+
+def _sizes(planned: CapacityPlan | None, name: Any) -> Iterator[dict[str, Any]]:
+    """Yield sizes without maxReplicas beside it, at the least growth, of what it holds longest."""
+    if planned is None:
+        return
+    least = planned.hpas.filter(pl.col("growth") == pl.col("growth").min())
+    some = least.sort(
+        "held_minutes", "cluster", "namespace", "hpa", descending=[True, *[False] * 3]
+    )
+    for row in some.head(_PLANNED).iter_rows(named=True):
+        sizes = {part: row[f"desired_{part}"] for part in ("p50", "p95", "max")}
+        yield {"hpa": name(_key(row)), "limit": row["max_replicas"], **sizes}
 
 
 # ---- provenance ----------------------------------------------------------------------------------

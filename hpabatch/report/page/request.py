@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hpabatch.engine.replay.request import ReplayRequest
+from hpabatch.errors import UsageError
 from hpabatch.model.options import option
 
 
@@ -27,3 +28,9 @@ class ReportRequest(ReplayRequest):
     redact: bool = option(
         "flag", "Replace names by others, and leave out what may hold some.", False
     )
+
+    def check(self) -> None:
+        """Refuse a comparison of names that are replaced (UsageError)."""
+        super().check()
+        if self.redact and self.compare is not None:
+            raise UsageError("--compare needs the names that --redact replaces: give one of them")

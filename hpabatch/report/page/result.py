@@ -77,22 +77,21 @@ class FleetReport(Result):
     skipped: tuple[Skipped, ...] = ()
 
     @classmethod
-    def read(cls, path: Path | str) -> Self:
-        """Return the page of a `report.json` (UsageError: it is none)."""
+    def read(cls, path: Path | str, option: str = "") -> Self:
+        """Return the page of a `report.json` (UsageError: it is none); `option`: that names it."""
         from hpabatch.report.page.last import read_document
 
-        return cls(read_document(str(path), ""))
+        return cls(read_document(str(path), option))
 
-    def since(self, last: Path | str) -> Self:
-        """Return the page with what is new, fixed and worse since an earlier `report.json`.
+    def since(self, last: FleetReport) -> Self:
+        """Return the page with what is new, fixed and worse since an earlier one.
 
         Raises:
-            UsageError: it is none, or names are replaced in one of them.
+            UsageError: names are replaced in one of them.
         """
-        from hpabatch.report.page.last import compared, read_document
+        from hpabatch.report.page.last import compared
 
-        found = compared(self.told, read_document(str(last), "--compare "))
-        return replace(self, told={**self.told, "since": found})
+        return replace(self, told={**self.told, "since": compared(self.told, last.told)})
 
     @property
     def judged(self) -> bool:
@@ -194,6 +193,7 @@ def report_of(
         UsageError: the advice or the plan cannot be read.
         NothingReplayedError: no HPA could be replayed.
     """
+    last = request.compare and FleetReport.read(request.compare, "--compare ")
     evidence, origins = plan.evidence, []
     advice: list[dict[str, Any]] = []
     if request.advice is not None:
@@ -240,7 +240,7 @@ def report_of(
     more = tuple(filter(None, origins))
     notes = replace(given.notes, warnings=(*given.notes.warnings, *more))
     found = FleetReport(document_of(replace(given, notes=notes)), notes.skipped)
-    return found if request.compare is None else found.since(request.compare)
+    return found.since(last) if last else found
 
 
 def read_beside(request: ReportRequest) -> dict[str, list[Path]]:

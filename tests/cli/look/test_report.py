@@ -182,6 +182,8 @@ def test_a_page_is_made_again_and_compared(run: Run, tmp_path: Path) -> None:
         (("now.json", "--compare", "secret.json"), "names are replaced"),
         (("now.json", "--compare", "h/hpas.parquet"), "--compare h/hpas.parquet: expected"),
         (("h", "--compare", "now.json", "--out", "now.json"), "is an input of --compare"),
+        (("h", "--compare", "now.json", "--redact"), "--compare needs the names"),
+        (("h", "--compare", "h/hpas.parquet"), "--compare h/hpas.parquet: expected"),
         (("broken.json",), "damaged"),
         (("nowhere.json",), "No such file"),
     ],

@@ -192,12 +192,12 @@
   }
 
   // Draw a chart as wide as its element, in the colors of the page.
-  async function draw(id, spec, datasets) {
+  async function draw(id, spec, datasets, margin = 62) {
     const place = byId(id);
     if (!place || !place.clientWidth) return;
     // Colors of the page's style: a chart follows when that becomes dark, or is printed.
     const [ink, quiet, line] = ["var(--ink)", "var(--quiet)", "var(--line)"];
-    const width = Math.max(place.clientWidth - 62, 160);
+    const width = Math.max(place.clientWidth - margin, 160);
     const chart = spec(place.clientWidth < 560);
     const whole = chart.vconcat ? { ...chart, vconcat: chart.vconcat.map((part) => ({ ...part, width })) } : { ...chart, width };
     const config = {
@@ -209,13 +209,27 @@
     // Lines in the colors of ink and of quiet text are those of the page.
     const colored = JSON.parse(JSON.stringify(whole).replaceAll(charts.ink, ink).replaceAll(charts.quiet, quiet));
     await vegaEmbed(place, { ...colored, datasets, config }, { renderer: "svg", actions: false });
-    drawn.set(id, () => draw(id, spec, datasets));
+    drawn.set(id, () => draw(id, spec, datasets, margin));
   }
 
   function drawFleet() {
     const { from_ms: start, width_ms: width, values } = data.fleet;
     const rows = values.map((size, k) => ({ at: start + k * width, size }));
     return draw("fleet-chart", () => fleetChart, { fleet: rows });
+  }
+
+  // Sizes without maxReplicas, and where it is.
+  function drawPlan() {
+    const rows = data.plan_sizes.filter((row) => row.max !== null);
+    if (!rows.length) return;
+    const y = { field: "hpa", type: "nominal", sort: null, axis: { title: null, labelLimit: 120, minExtent: 120 } };
+    const x = (field) => ({ field, type: "quantitative", scale: { type: "symlog" }, axis: { title: "replicas", format: ",d", labelOverlap: true } });
+    const layer = [
+      { mark: { type: "rule", strokeWidth: 6, color: charts.sky }, encoding: { x: x("p50"), x2: { field: "max" } } },
+      { mark: { type: "point", filled: true, size: 50, opacity: 1, color: charts.blue }, encoding: { x: x("p95") } },
+      { mark: { type: "tick", thickness: 2.5, color: charts.ink }, encoding: { x: x("limit") } },
+    ].map((part) => ({ ...part, encoding: { ...part.encoding, y } }));
+    draw("plan-chart", () => ({ $schema: schema, data: { name: "plan" }, height: { step: 20 }, layer }), { plan: rows }, 150);
   }
 
   // The names of the lines, in the chart's words.
@@ -456,5 +470,6 @@
   addEventListener("resize", redraw);
   drawTable();
   drawFleet();
+  drawPlan();
   follow();
 })();
