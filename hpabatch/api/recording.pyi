@@ -105,6 +105,7 @@ class Recording:
         *names: str | Sequence[str],
         advice: str | PathLike[str] | None = None,
         plan: str | PathLike[str] | None = None,
+        compare: str | PathLike[str] | None = None,
         redact: bool = False,
         namespace: str | Sequence[str] = (),
         where: str | None = None,
@@ -123,7 +124,6 @@ class Recording:
         delay: str | timedelta | None = None,
         max_age: str | timedelta | None = None,
         lens: str | PathLike[str] = 'none',
-        why: bool = False,
     ) -> FleetReport: ...
     def findings(
         self,

@@ -86,7 +86,7 @@ def sweep(
         progress("planning", 0.0)
         source = open_history(history, "replay")
         plan = plan_request(source, request, seen_through(request.lens, progress))
-        check_inputs(out, destination.real_path, source, ())
+        check_inputs(out, source, {})
         spread = Spread.part_of(request)
         result = _swept(request, plan, destination, replace, spread, job.on(progress), history)
     tell([*result.parameters["notes"], *_without_cost(request, result)], "note")
@@ -309,7 +309,7 @@ def _is_table(data: str, request: AdviseRequest, folder: AdviceFolder) -> bool:
             f"{data}: what the columns of a table mean has to be said: `hpabatch import "
             f"table {data} --init --map map.yaml` proposes it; then name it with --map"
         )
-    check_inputs(folder.path, folder.path.absolute(), open_history(data, "replay"), ())
+    check_inputs(folder.path, open_history(data, "replay"), {})
     return False
 
 

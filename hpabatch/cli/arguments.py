@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,6 +24,7 @@ ExitCodeOption = Annotated[
     bool,
     typer.Option("--exit-code", help="Exit with 3 if there are findings or differences."),
 ]
+_READ = (".json", ".yaml", ".yml")  # names of what is read of a folder
 _LONGER_NAMES = 40  # of the job folder and of temporary files: `.NAME.12345-1a2b3c4d.tmp`
 
 
@@ -93,7 +94,7 @@ def check_out(out: str | Path, history: History, manifests: Sequence[str]) -> De
             raise UsageError(f"--out {out} is not a regular file; name another")
         elif place.is_file() and is_folder:
             raise UsageError(f"--out {out} is a file; name it without / at its end, or another")
-        check_inputs(out, place, history, manifests)
+        check_inputs(out, history, {"--hpas": manifests})
     except OSError as error:
         reason = error.strerror or str(error)
         raise UsageError(f"--out {out} cannot be written: {reason}; name another place") from None
@@ -123,23 +124,34 @@ def check_writable(option: str, out: str | Path) -> None:
         ) from None
 
 
-def check_inputs(out: str | Path, place: Path, history: History, manifests: Sequence[str]) -> None:
-    """Refuse a place inside of what is read (UsageError)."""
+def check_inputs(
+    out: str | Path, history: History | None, inputs: Mapping[str, Iterable[str | Path]]
+) -> None:
+    """Refuse a place that is read, by whatever links it is named (UsageError).
+
+    `inputs`: by option the files and folders of JSON and YAML that are read beside a history.
+    """
     from hpabatch.history.schema import TABLES
     from hpabatch.history.store.catalog import LOG
 
-    root = _real(history.path)
-    for table, files in history.files.items():
-        # A table is one file in the history's folder, or a folder of files there.
-        folders = {_real(file).parent for file in files} - {root}
-        if place.parent in folders or place in {_real(file) for file in files}:
-            raise UsageError(f"--out {out} is in the input table {table}; name another")
-    if place.is_relative_to(root):
-        first = (*place.relative_to(root).parts, "")[0].removesuffix(".parquet")
-        if first in TABLES or first == LOG:
-            raise UsageError(f"--out {out} would be a table of the history; name another")
-    if place in [_real(manifest) for manifest in manifests]:
-        raise UsageError(f"--out {out} is an input of --hpas; name another")
+    real, named = _real(out), Path(out).name not in ("", "..")
+    # A link at the place is replaced, not followed; it may be a table of the history itself.
+    for place in {real, _real(Path(out).parent) / Path(out).name if named else real}:
+        root = place if history is None else _real(history.path)
+        for table, files in {} if history is None else history.files.items():
+            # A table is one file in the history's folder, or a folder of files there.
+            folders = {_real(file).parent for file in files} - {root}
+            if place.parent in folders or place in {_real(file) for file in files}:
+                raise UsageError(f"--out {out} is in the input table {table}; name another")
+        if place.is_relative_to(root):
+            first = (*place.relative_to(root).parts, "")[0].removesuffix(".parquet")
+            if first in TABLES or first == LOG:
+                raise UsageError(f"--out {out} would be a table of the history; name another")
+        for option, paths in inputs.items():
+            read = {_real(path) for path in paths}
+            inside = place.suffix in _READ and not read.isdisjoint(place.parents)
+            if place in read or inside:
+                raise UsageError(f"--out {out} is an input of {option}; name another")
 
 
 def _real(path: Path | str) -> Path:

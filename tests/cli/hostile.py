@@ -56,8 +56,8 @@ def raw_characters(text: str) -> list[str]:
     )
 
 
-def history(folder: Path, rename: Rename, *, strict: bool = False) -> Path:
-    """Write a small history of two clusters with other names.
+def history(folder: Path, rename: Rename, *targets: str, strict: bool = False) -> Path:
+    """Write a small history of two clusters with other names; `targets`: of which workloads.
 
     With `strict` also those that Kubernetes restricts: no such HPA is replayed.
     """
@@ -71,7 +71,7 @@ def history(folder: Path, rename: Rename, *, strict: bool = False) -> Path:
         free = column in _FREE and (strict or text != "app")  # a container that specs name
         return rename(text) if free or (strict and column in _STRICT) else text
 
-    cut(folder, "shop/checkout", "media/transcoder", hours=0.6)
+    cut(folder, *(targets or ("shop/checkout", "media/transcoder")), hours=0.6)
     for file in folder.glob("*.parquet"):
         rows = pl.read_parquet(file)
         for column, dtype in rows.schema.items():

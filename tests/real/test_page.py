@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -16,7 +17,7 @@ import hpabatch
 from tests.cli.commands import runner
 from tests.cli.histories import small
 from tests.cli.hostile import NASTY, history
-from tests.report.page.pages import advice
+from tests.report.page.pages import advice, trajectories
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or ""
 
@@ -42,7 +43,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page")
     found = small(folder / "history", "shop", minutes=90)
     told = advice(folder / "advice", "checkout")
-    hpabatch.open(found).report(advice=told).write(folder / "report.html")
+    trajectories(told, checkout={"today": [(0, 4)], "target=70": [(0, 4), (930, 3)]})
+    recording = hpabatch.open(found)
+    last = recording.report().document()
+    (folder / "last.json").write_text(json.dumps({**last, "findings": []}))
+    page = recording.report(advice=told, compare=folder / "last.json")
+    page.write(folder / "report.html")
     return folder / "report.html"
 
 
@@ -115,6 +121,8 @@ def test_a_click_opens_an_hpa_and_its_commands_run(
     done = runner(name, capsysbinary, monkeypatch)(*words)
     assert done.code == 0
     assert "shop/checkout" in done.stdout
+    drawn = page.locator("#simulated text").all_text_contents()
+    assert {"recorded", "today, simulated", "recommended, simulated"} <= set(drawn)
     opened.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.locator("#view .command button").first.click()
     page.wait_for_selector('button:has-text("Copied")')
@@ -123,6 +131,27 @@ def test_a_click_opens_an_hpa_and_its_commands_run(
         assert page.get_attribute(f'#view button:has-text("{title}")', "aria-pressed") == "true"
     page.keyboard.press("Escape")
     page.wait_for_selector("#view", state="hidden")
+    opened.close()
+
+
+def test_what_is_new_leads_to_its_hpa_and_names_may_be_replaced(
+    browser: Browser, place: Path
+) -> None:
+    opened = Opened(browser, place)
+    new = opened.page.locator("#since a").first
+    name = new.inner_text()
+    new.click()
+    opened.page.wait_for_selector("#timeline svg")
+    assert opened.page.inner_text("#view h2") == name
+    opened.close()
+    found, told = place.with_name("history"), place.with_name("advice")
+    public = place.with_name("public.html")
+    hpabatch.open(found).report(advice=told, redact=True).write(public)
+    opened = Opened(browser, public, "#hpa=namespace1/hpa1")
+    opened.page.wait_for_selector("#timeline svg")
+    text = opened.page.inner_text("body")
+    assert "shop" not in text
+    assert "Any decision" not in text
     opened.close()
 
 

@@ -7,47 +7,102 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import polars as pl
 import yaml
 
 from hpabatch._json import decode_json
 from hpabatch.engine.advise.bounds import changes_told
 from hpabatch.engine.advise.frames import FORMAT, KIND
+from hpabatch.engine.replay.summary import KEY
 from hpabatch.errors import UsageError
 from hpabatch.history.files import read_small
+from hpabatch.jobs.folder import DIGEST
 from hpabatch.model.objects.decode import hpa_from_json
 from hpabatch.model.objects.defaults import default_spec
 from hpabatch.model.objects.hpa import HPASpec
-from hpabatch.model.printable import printable
+from hpabatch.model.printable import listed, printable, printable_json
 from hpabatch.model.settings.patch import patch_document, spec_patch
 from hpabatch.model.versions import ControllerFlags
+from hpabatch.report.page.series import simulated_of
 
+TRAJECTORIES: Final = "trajectories.parquet"
 MEASURES: Final = ("cost", "core_hours", "pod_hours")
-_PLACES: Final = ("patches", ".", "review")
+_PLACES: Final = ("patches", ".", "review")  # of a folder of `advise`, or of patches
 
 
-def read_advice(folder: str) -> list[dict[str, Any]]:
-    """Return the recommendations of a folder, sorted by cluster, namespace and HPA.
+def read_advice(
+    folder: str, history: Mapping[str, str], to_ms: int
+) -> tuple[list[dict[str, Any]], str]:
+    """Return the recommendations of a folder, sorted by cluster, namespace and HPA, and a warning.
+
+    A certificate that lies in two places counts once. `history`: the evidence of a replay, which
+    ends at `to_ms`.
 
     Raises:
-        UsageError: there are none, or a file is damaged.
+        UsageError: there are none, a file is damaged, or they are of another history.
     """
-    root = Path(folder)
-    found = []
+    root, found, warning = Path(folder), dict[tuple[str, ...], dict[str, Any]](), ""
+    places: dict[tuple[str, ...], Path] = {}
     for place in _PLACES:
         for path in sorted((root / place).glob("*.json")):
             told = _certificate(path)
-            if told is not None:
-                found.append(_recommendation(told, root, path))
+            if told is None:
+                continue
+            try:
+                item = _read(told, root, path)
+                key, evidence = tuple(item["key"]), told["evidence"]
+            except (KeyError, TypeError, ValueError, AttributeError):
+                message = f"--advice: {path} is damaged; write the advice again"
+                raise UsageError(message) from None
+            warning = warning or check_origin("--advice", folder, evidence, history)
+            if found.setdefault(key, item) | {"patch": ""} != item | {"patch": ""}:
+                raise UsageError(
+                    f"--advice: {places[key]} and {path} are of the same HPA; remove the older one"
+                )
+            places.setdefault(key, path)
     if not found:
         raise UsageError(
             f"--advice {folder}: expected a folder that `hpabatch advise --out` or `hpabatch "
             "recommend --patches` wrote, got one without certificates; name another"
         )
-    return sorted(found, key=lambda item: item["key"])
+    simulated = _simulated(root / TRAJECTORIES, to_ms)
+    return [found[key] | {"simulated": simulated.get(key)} for key in sorted(found)], warning
+
+
+def _simulated(path: Path, to_ms: int) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """Return the simulated lines of each HPA that should change; `recommend` writes none."""
+    if not path.is_file():
+        return {}
+    try:
+        sizes = pl.read_parquet(path).filter(pl.col("setting").n_unique().over(KEY) > 1)
+        parts = sizes.partition_by(KEY, maintain_order=True, as_dict=True)
+        return {key: simulated_of(part, to_ms) for key, part in parts.items()}
+    except (OSError, pl.exceptions.PolarsError):
+        raise UsageError(f"--advice: {path} cannot be read; write the advice again") from None
+
+
+def check_origin(
+    option: str, folder: str, evidence: Mapping[str, str], history: Mapping[str, str]
+) -> str:
+    """Return a warning if a result is of another state of the history, "" if it is of this one.
+
+    Raises:
+        UsageError: not one of its tables is that of the history.
+    """
+    both = [name for name in history if name.startswith(DIGEST) and name in evidence]
+    other = [name.removeprefix(DIGEST) for name in both if evidence[name] != history[name]]
+    if other and len(other) == len(both):
+        raise UsageError(
+            f"{option} {folder} is of another history: not one table is the same; name that "
+            "history, or make it again from this one"
+        )
+    if not other:
+        return ""
+    return f"{option} is of another state of the history: {listed(other)} changed; make it again"
 
 
 def _certificate(path: Path) -> Mapping[str, Any] | None:
@@ -64,13 +119,6 @@ def _certificate(path: Path) -> Mapping[str, Any] | None:
     if told.get("format") != FORMAT:
         raise UsageError(f"--advice: {path} is of another version of hpabatch; write it again")
     return told
-
-
-def _recommendation(told: Mapping[str, Any], root: Path, path: Path) -> dict[str, Any]:
-    try:
-        return _read(told, root, path)
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise UsageError(f"--advice: {path} is damaged; write the advice again") from None
 
 
 def _read(told: Mapping[str, Any], root: Path, path: Path) -> dict[str, Any]:
@@ -113,27 +161,27 @@ def _spec(value: object) -> HPASpec:
 def _files(
     told: Mapping[str, Any], today: HPASpec, wanted: HPASpec, root: Path, path: Path
 ) -> dict[str, Any]:
-    """Return the patch as it was written, and the commands that apply it and take it back."""
+    """Return the patch, as it was written if it was, and what applies it and takes it back."""
     if told["patch"] is None:
         return {"patch": None, "apply": None, "rollback": None}
-    text, place = next(_written(root, path.stem), ("", Path(f"{path.stem}.yaml")))
     name, namespace = told["hpa"], told["namespace"]
     version = told["patch"]["apiVersion"]
     back = patch_document(name, namespace, spec_patch(wanted, today), version)
     kind = f"horizontalpodautoscalers.{version.rpartition('/')[2]}.autoscaling"
-    words = ("kubectl", "patch", kind, name, "-n", namespace, "--type", "strategic")
-    command = shlex.join(map(printable, words))
-    file = shlex.quote(printable(str(place)))
-    undo = shlex.quote(json.dumps(back, separators=(",", ":")))
+    words = ("kubectl", "patch", kind, name, "-n", namespace, "--type", "strategic", "--patch")
+
+    def command(patch: object) -> str:
+        # (not --patch-file: the page is read where the folder is not, and of low confidence none
+        # is written)
+        text = printable_json(json.dumps(patch, separators=(",", ":")))
+        return shlex.join([*map(printable, words), text])
+
+    files = (root / place / f"{path.stem}.yaml" for place in _PLACES)
+    written = next(
+        (read_small(file).decode("utf-8", "replace") for file in files if file.is_file()), ""
+    )
     return {
-        "patch": text or yaml.safe_dump(told["patch"], sort_keys=False),
-        "apply": f"{command} --patch-file {file}",
-        "rollback": f"{command} --patch {undo}",
+        "patch": written or yaml.safe_dump(told["patch"], sort_keys=False),
+        "apply": command(told["patch"]),
+        "rollback": command(back),
     }
-
-
-def _written(root: Path, stem: str) -> Iterator[tuple[str, Path]]:
-    for place in _PLACES:
-        path = root / place / f"{stem}.yaml"
-        if path.is_file():
-            yield read_small(path).decode("utf-8", "replace"), path

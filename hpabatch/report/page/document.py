@@ -9,26 +9,31 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-import numpy as np
 import polars as pl
 
+from hpabatch.engine.capacity.run import CapacityPlan
+from hpabatch.engine.findings.run import findings_of
 from hpabatch.engine.fleet.candidates import Skipped
+from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.replay.run import ReplayNotes
-from hpabatch.engine.replay.summary import KEY, FleetTotals
+from hpabatch.engine.replay.summary import FleetTotals, join_summaries, total
 from hpabatch.model.printable import counted, printable, printable_line, printable_lines
-from hpabatch.report.base import label, many_clusters
+from hpabatch.report.base import Grid, View, label
+from hpabatch.report.capacity import Plan
 from hpabatch.report.numbers import share
 from hpabatch.report.page.advice import MEASURES
+from hpabatch.report.page.redact import Names
 from hpabatch.report.page.series import MEANINGS, MOMENT
 from hpabatch.report.pictures.data import length_text
 from hpabatch.report.replay import rules_line
 
 KIND: Final = "hpabatch report"
 FORMAT: Final = 1
+Key = tuple[str, str, str]
 WEEK_HOURS: Final = 168.0
 MONTH_HOURS: Final = 720.0
 _UNITS: Final = {"cost": "", "core_hours": "requested cores", "pod_hours": "replicas"}
@@ -43,7 +48,8 @@ _HELD: Final = (
     *("window_up_share", "window_down_share", "policy_up_share", "policy_down_share"),
     *("disabled_up_share", "disabled_down_share"),
 )
-_UNGRADED: Final = {"grade": None, "of": ""}
+_PLANNED: Final = 20
+"""HPAs in the chart of a plan."""
 _GAP: Final = 0.02
 """Share of the time without a decision from which on a gap is named."""
 
@@ -53,48 +59,73 @@ class Gathered:
     """What a page is made of.
 
     Attributes:
-        history: as the commands of the page name it.
+        history: as the commands of the page name it; "": names are replaced, so there are none.
         command: what made the page.
         options: of `hpabatch explain`, so that it decides as the page does.
+        plan: of the replay.
         notes: on the replay: HPAs left out, warnings, evidence.
-        totals: sums over the summary.
         summary: one row per HPA.
-        found: its findings.
         timelines, moments: by HPA (`series`); of moments also how many there are.
         fleet: the sum of the recorded sizes over time.
         advice: recommendations (`page.advice`).
-        plan: tables of a capacity plan.
+        planned: a capacity plan.
     """
 
     history: str
     command: str
     options: str
+    plan: ReplayPlan
     notes: ReplayNotes
-    totals: FleetTotals
     summary: pl.DataFrame
-    found: pl.DataFrame
-    timelines: Mapping[tuple[str, ...], Any]
-    moments: Mapping[tuple[str, ...], tuple[list[Any], int]]
+    timelines: Mapping[Key, Any]
+    moments: Mapping[Key, tuple[list[Any], int]]
     fleet: Mapping[str, Any]
     advice: Sequence[dict[str, Any]] = ()
-    plan: Sequence[dict[str, Any]] = field(default_factory=tuple)
+    planned: CapacityPlan | None = None
+
+
+def redacted(given: Gathered) -> Gathered:
+    """Return the same with other names."""
+    names = Names(given.plan)
+    place = MOMENT.index("metric")
+    moments = {}
+    for key, (rows, count) in given.moments.items():
+        told = [[*row[:place], names.told(row[place]), *row[place + 1 :]] for row in rows]
+        moments[names.key(key)] = told, count
+    planned = given.planned and replace(
+        given.planned,
+        hpas=names.frame(given.planned.hpas),
+        totals=names.frame(given.planned.totals),
+    )
+    return replace(
+        given,
+        history="",
+        plan=names.plan(given.plan),
+        notes=names.notes(given.notes),
+        summary=join_summaries([names.frame(given.summary)]),
+        timelines={names.key(key): timeline for key, timeline in given.timelines.items()},
+        moments=moments,
+        advice=[names.advice(item) for item in given.advice],
+        planned=planned,
+    )
 
 
 def document_of(given: Gathered) -> dict[str, Any]:
     """Return the document."""
-    many = many_clusters(given.summary) if given.summary.height else False
+    totals = total(given.summary)
+    rows = {_key(row): row for row in given.summary.iter_rows(named=True)}
+    there = {*rows, *(s.key for s in given.notes.skipped)}
+    many = len({key[0] for key in there}) > 1
 
     def name(key: Sequence[str]) -> str:
         return printable(label(*key, with_cluster=many))
 
-    found = given.found
+    found = findings_of(given.summary, given.plan).to_dicts()
+    parts = ("finding", "severity", "group", "score", "why", "fix", "evidence")
     findings = [
-        {"hpa": name([row[part] for part in KEY])}
-        | {part: row[part] for part in ("finding", "severity", "group", "why", "fix", "evidence")}
-        for row in found.iter_rows(named=True)
+        {"hpa": name(_key(row)), "key": _key(row)} | {part: row[part] for part in parts}
+        for row in found
     ]
-    rows = {tuple(row[part] for part in KEY): row for row in given.summary.iter_rows(named=True)}
-    there = {*rows, *((s.cluster, s.namespace, s.hpa) for s in given.notes.skipped)}
     known = [item for item in given.advice if tuple(item["key"]) in there]
     advice = [item | {"hpa": name(item["key"])} for item in known]
     if len(known) < len(given.advice):
@@ -104,26 +135,36 @@ def document_of(given: Gathered) -> dict[str, Any]:
         given = replace(given, notes=notes)
     lists = {
         "act": _to_do(findings, advice),
-        "harm": list(_harm(found, rows, name)),
-        "ask": [*_questions(findings, advice), *_left_out(given.notes.skipped, name)],
+        "harm": [
+            _entry(item, held_at_max(rows[item["key"]]) if item["finding"] == "at_max" else "")
+            for item in findings
+            if item["group"] == "harm"
+        ],
+        "ask": [
+            *_questions(findings, advice, rows, name),
+            *_left_out(given.notes.skipped, name),
+        ],
     }
     told = {
         "kind": KIND,
         "format": FORMAT,
-        "history": given.history,
+        "redacted": not given.history,
+        "history": given.history or "a fleet",
         "command": given.command,
-        "explain": f"hpabatch explain {shlex.quote(given.history)}",
+        "explain": f"hpabatch explain {shlex.quote(given.history)}" if given.history else None,
         "explain_options": given.options,
-        "span": {"from": given.totals.first_ts, "to": given.totals.last_ts},
-        "verdict": _verdict(given, findings, advice, lists),
-        "amounts": list(_amounts(given, advice)),
-        "trust": list(_trust(given, advice)),
+        "span": {"from": totals.first_ts, "to": totals.last_ts},
+        "since": None,
+        "verdict": _verdict(totals, findings, advice, lists),
+        "amounts": list(_amounts(totals, advice)),
+        "trust": list(_trust(totals, given.notes, advice)),
         "lists": lists,
         "findings": findings,
         "hpas": [_hpa(row, name(key), advice, findings) for key, row in rows.items()],
         "fleet": given.fleet,
         "advice": advice,
-        "plan": list(given.plan),
+        "plan": _tables(given.planned),
+        "plan_sizes": list(_sizes(given.planned, name)),
         "provenance": _provenance(given, rows, name),
         "moment_fields": list(MOMENT),
         "rules": MEANINGS,
@@ -133,10 +174,14 @@ def document_of(given: Gathered) -> dict[str, Any]:
             for some, count in (given.moments.get(key, ([], 0)) for key in rows)
         ],
     }
-    return _shown(told)  # type: ignore[no-any-return]
+    return shown(told)  # type: ignore[no-any-return]
 
 
-def _shown(value: Any, key: str = "") -> Any:
+def _key(row: Mapping[str, Any]) -> Key:
+    return row["cluster"], row["namespace"], row["hpa"]
+
+
+def shown(value: Any, key: str = "") -> Any:
     """Return JSON values with printable strings; a patch keeps its lines, `key` its names."""
     match value:
         case str() if key == "patch":
@@ -146,22 +191,23 @@ def _shown(value: Any, key: str = "") -> Any:
         case float() if not math.isfinite(value):
             return None
         case dict():
-            return {k: _shown(v, k) for k, v in value.items()}
+            return {k: shown(v, k) for k, v in value.items()}
         case list() | tuple() if key == "key":
             return list(value)
         case list() | tuple() if key not in ("values", "timelines"):
-            return [_shown(v) for v in value]
+            return [shown(v) for v in value]
     return value
 
 
 def _hpa(
     row: Mapping[str, Any], name: str, advice: Iterable[Any], findings: Iterable[Any]
 ) -> dict[str, Any]:
-    own = [item["severity"] for item in findings if item["hpa"] == name]
-    answers = [item["answer"] for item in advice if item["hpa"] == name]
+    key = _key(row)
+    own = [item["severity"] for item in findings if item["key"] == key]
+    answers = [item["answer"] for item in advice if tuple(item["key"]) == key]
     return {
         "hpa": name,
-        "key": [row[part] for part in KEY],
+        "key": key,
         "namespace": row["namespace"],
         **{column: row[column] for column in _HPA},
         "held_share": sum(row[column] for column in _HELD),
@@ -175,13 +221,14 @@ def _hpa(
 
 
 def _verdict(
-    given: Gathered,
+    totals: FleetTotals,
     findings: Sequence[Mapping[str, Any]],
     advice: Sequence[Mapping[str, Any]],
     lists: Mapping[str, Sequence[Any]],
 ) -> str:
-    totals = given.totals
-    looked = len({item["hpa"] for item in findings if item["severity"] == "high"})
+    looked = len({item["key"] for item in findings if item["severity"] == "high"})
+    if totals.undecided_share == 1:
+        return f"none of {counted(totals.hpas, 'HPA')} could be judged"
     parts = [
         f"{counted(totals.hpas, 'HPA')} used {totals.applied_replica_hours:,.0f} replica-hours"
     ]
@@ -196,14 +243,13 @@ def _verdict(
     changes = sum(item["answer"] == "change" for item in advice)
     if advice:
         parts.append(f"{changes} of {counted(len(advice), 'HPA')} should change")
-    if harmed := len({item["hpa"] for item in lists["harm"]}):
-        parts.append(f"{harmed} are held back today" if harmed > 1 else "1 is held back today")
+    if harmed := len({tuple(item["key"]) for item in lists["harm"]}):
+        parts.append(f"{harmed} {'are' if harmed > 1 else 'is'} harmed today")
     return "; ".join(parts)
 
 
-def _amounts(given: Gathered, advice: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def _amounts(totals: FleetTotals, advice: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield what the fleet takes, and with all changes, as a range."""
-    totals = given.totals
     yield {"name": "replica-hours recorded", "now": totals.applied_replica_hours, "unit": ""}
     for measure in MEASURES:
         known = [item for item in advice if item["today"].get(measure) is not None]
@@ -240,10 +286,11 @@ def _left(item: Mapping[str, Any], measure: str) -> tuple[float, float]:
     return min(left), max(left)
 
 
-def _trust(given: Gathered, advice: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, str]]:
+def _trust(
+    totals: FleetTotals, notes: ReplayNotes, advice: Sequence[Mapping[str, Any]]
+) -> Iterator[dict[str, str]]:
     """Yield how far each claim can be relied on: its grade, and what that rests on."""
-    totals, evidence = given.totals, given.notes.evidence
-    same = totals.agreement_share
+    evidence, same = notes.evidence, totals.agreement_share
     if same is None:
         yield _claim("the rules decide as the controller did", "not known", "no size was decided")
     else:
@@ -254,7 +301,7 @@ def _trust(given: Gathered, advice: Sequence[Mapping[str, Any]]) -> Iterator[dic
     gone = totals.undecided_share or 0.0
     grade = "high" if gone < 0.01 else "medium" if gone < 0.2 else "low"
     why = f"no decision was possible in {gone:.1%} of the ticks; "
-    why += f"{counted(len(given.notes.skipped), 'HPA')} left out"
+    why += f"{counted(len(notes.skipped), 'HPA')} left out"
     yield _claim("what was recorded is complete", grade, why)
     if assumed := _assumptions(evidence):
         why = f"assumed or estimated: {', '.join(assumed)}"
@@ -288,6 +335,7 @@ def _changes(advice: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
         doubts = "; ".join(item["doubts"]) or "none is known"
         yield {
             "hpa": item["hpa"],
+            "key": item["key"],
             "what": ", ".join(item["changes"]),
             "effect": _effect(item),
             "detail": f"risk: {doubts}",
@@ -323,64 +371,107 @@ def _to_do(
 
     A finding of low severity is left out where a change of its HPA is recommended.
     """
-    changed = {item["hpa"] for item in advice if item["answer"] == "change"}
+    changed = {tuple(item["key"]) for item in advice if item["answer"] == "change"}
     wrong = [item for item in findings if item["group"] == "act"]
-    first = [_entry(item, item["fix"]) for item in wrong if item["severity"] == "high"]
+    first = [_entry(item) for item in wrong if item["severity"] == "high"]
     last = [
-        _entry(item, item["fix"])
+        _entry(item)
         for item in wrong
         if item["severity"] == "medium"
-        or (item["severity"] == "low" and item["hpa"] not in changed)
+        or (item["severity"] == "low" and item["key"] not in changed)
     ]
     return [*first, *_changes(advice), *last]
 
 
-def _entry(item: Mapping[str, Any], detail: str, effect: str = "") -> dict[str, Any]:
+def _entry(item: Mapping[str, Any], effect: str = "") -> dict[str, Any]:
     return {
         "hpa": item["hpa"],
+        "key": item["key"],
         "what": item["why"],
         "effect": effect,
-        "detail": detail,
+        "detail": item["fix"],
         "grade": item["severity"],
         "of": "severity",
     }
 
 
-def _harm(
-    found: pl.DataFrame, rows: Mapping[tuple[str, ...], Mapping[str, Any]], name: Any
-) -> Iterator[dict[str, Any]]:
-    """Yield limits that do harm, with the hours a week, and what a larger maximum costs."""
-    for item in found.filter(pl.col("group") == "harm").iter_rows(named=True):
-        key = tuple(item[part] for part in KEY)
-        row, effect = rows[key], ""
-        if item["finding"] == "at_max":
-            hours = row["at_max_share"] * WEEK_HOURS
-            needed, most = row["asked_at_max"], row["bound_max"]
-            effect = (
-                f"{hours:.1f} h a week at the limit; maxReplicas {needed} would end it, for at "
-            )
-            effect += f"most {(needed - most) * hours:,.0f} replica-hours a week"
-        yield _entry(item | {"hpa": name(key)}, item["fix"], effect)
+def held_at_max(row: Mapping[str, Any]) -> str:
+    """Return for how long maxReplicas held an HPA, and what a larger one costs at most.
+
+    By the week, unless less was recorded: a week is not told from hours.
+    """
+    span = min(row["hours"], WEEK_HOURS)
+    per = " a week" if span == WEEK_HOURS else f" of {length_text(span)}"
+    hours, needed = row["at_max_share"] * span, row["asked_at_max"]
+    most = (needed - row["bound_max"]) * hours
+    return (
+        f"{hours:.1f} h{per} at the limit; maxReplicas {needed} costs at most {most:,.0f} "
+        f"replica-hours{per}, and is too few if a limit cut usage off"
+    )
 
 
 def _questions(
-    findings: Iterable[Mapping[str, Any]], advice: Iterable[Mapping[str, Any]]
+    findings: Sequence[Mapping[str, Any]],
+    advice: Iterable[Mapping[str, Any]],
+    rows: Mapping[Key, Mapping[str, Any]],
+    name: Any,
 ) -> Iterator[dict[str, Any]]:
     for item in findings:
         if item["group"] == "ask":
-            yield _entry(item, item["fix"])
+            yield _entry(item)
+    told = {item["key"] for item in findings}
+    for key, row in rows.items():
+        if row["undecided_share"] in (None, 1.0) and key not in told:
+            why = f"no tick of it could be decided: {row['error'] or 'its size is not known'}"
+            yield _open(name(key), key, why, "look at what was recorded: hpabatch history quality")
     for item in advice:
         if item["answer"] == "no advice":
             needs = "; ".join(item["surer"]) or "record more, or state what is not known"
-            why = f"no advice: {'; '.join(item['reasons'])}"
-            yield {"hpa": item["hpa"], "what": why, "effect": "", "detail": needs} | _UNGRADED
+            yield _open(item["hpa"], item["key"], f"no advice: {'; '.join(item['reasons'])}", needs)
 
 
 def _left_out(skipped: Iterable[Skipped], name: Any) -> Iterator[dict[str, Any]]:
     for item in skipped:
-        key = (item.cluster, item.namespace, item.hpa)
-        what = f"left out: {item.reason}"
-        yield {"hpa": name(key), "what": what, "effect": "", "detail": ""} | _UNGRADED
+        yield _open(name(item.key), item.key, f"left out: {item.reason}", "")
+
+
+def _open(hpa: str, key: Sequence[str], what: str, detail: str) -> dict[str, Any]:
+    parts = {"hpa": hpa, "key": key, "what": what, "effect": "", "detail": detail}
+    return parts | {"grade": None, "of": ""}
+
+
+# ---- plan ----------------------------------------------------------------------------------------
+
+
+def _tables(planned: CapacityPlan | None) -> list[dict[str, Any]]:
+    """Return the tables of a capacity plan, as strings."""
+    if planned is None:
+        return []
+    grids = [part for part in Plan.of(planned).body(View()) if isinstance(part, Grid)]
+    return [
+        {
+            "title": title,
+            "heads": [head.name for head in grid.heads],
+            "meanings": [head.meaning for head in grid.heads],
+            "left": [head.left for head in grid.heads],
+            "rows": [list(map(printable, row)) for row in grid.rows],
+            "more": grid.more,
+        }
+        for title, grid in zip(("Sums", "HPAs"), grids, strict=False)
+    ]
+
+
+def _sizes(planned: CapacityPlan | None, name: Any) -> Iterator[dict[str, Any]]:
+    """Yield sizes without maxReplicas beside it, at the least growth, of what it holds longest."""
+    if planned is None:
+        return
+    least = planned.hpas.filter(pl.col("growth") == pl.col("growth").min())
+    some = least.sort(
+        "held_minutes", "cluster", "namespace", "hpa", descending=[True, *[False] * 3]
+    )
+    for row in some.head(_PLANNED).iter_rows(named=True):
+        sizes = {part: row[f"desired_{part}"] for part in ("p50", "p95", "max")}
+        yield {"hpa": name(_key(row)), "limit": row["max_replicas"], **sizes}
 
 
 # ---- provenance ----------------------------------------------------------------------------------
@@ -395,7 +486,7 @@ def _assumptions(evidence: Mapping[str, str]) -> list[str]:
 
 
 def _provenance(
-    given: Gathered, rows: Mapping[tuple[str, ...], Mapping[str, Any]], name: Any
+    given: Gathered, rows: Mapping[Key, Mapping[str, Any]], name: Any
 ) -> dict[str, Any]:
     gaps = [
         f"{name(key)}: no decision in {share(row['undecided_share'])} of its ticks"
@@ -409,27 +500,3 @@ def _provenance(
         "gaps": gaps,
         "assumptions": _assumptions(given.notes.evidence),
     }
-
-
-# ---- the fleet over time -------------------------------------------------------------------------
-
-
-class FleetSizes:
-    """The sum of the recorded sizes of all HPAs, gathered one HPA after the other."""
-
-    INTERVALS: Final = 400
-
-    def __init__(self, from_ms: int, to_ms: int) -> None:
-        """Cut the time into intervals."""
-        self.edges_ms = np.linspace(from_ms, max(to_ms, from_ms + 1), self.INTERVALS + 1)
-        self._sums = np.zeros(self.INTERVALS)
-
-    def add(self, sums: Any, counts: Any) -> None:
-        """Add an HPA: sums of sizes and numbers of ticks by interval."""
-        self._sums += np.divide(sums, counts, out=np.zeros(self.INTERVALS), where=counts > 0)
-
-    def told(self) -> dict[str, Any]:
-        """Return start, width in ms, and the mean sum of each interval."""
-        start, width = float(self.edges_ms[0]), float(self.edges_ms[1] - self.edges_ms[0])
-        values = [round(value, 2) for value in self._sums.tolist()]
-        return {"from_ms": start, "width_ms": width, "values": values}

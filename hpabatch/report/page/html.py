@@ -27,6 +27,11 @@ _POLICY: Final = (
 _LOOKS: Final = {
     "lines": LINES,
     "rules": RULES,
+    "simulated": {
+        "applied": LINES["applied"],
+        "today": ("today, simulated", look.INK, 1.5, [1, 0]),
+        "recommended": ("recommended, simulated", look.BLUE, 2, [1, 0]),
+    },
     "ink": look.INK,
     "quiet": look.GREY,
     "blue": look.BLUE,

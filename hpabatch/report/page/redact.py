@@ -1,45 +1,161 @@
-"""Names replaced by others, the same one everywhere: `shop/checkout` becomes `ns3/hpa12`."""
+"""Other names for those of a fleet, the same one everywhere: `shop/checkout` is `namespace3/hpa12`.
+
+A name is replaced in the field that holds it, before sentences are made of it. What may hold a name
+and is no such field is left out. So of a page only the order of names can be told.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final
 
-from hpabatch.model.printable import printable
+import polars as pl
 
-_KEPT: Final = {
-    *("finding", "severity", "group", "grade", "answer", "confidence", "kind", "rules"),
-    *("timelines", "moment_fields", "target_kind", "minimize", "currency", "name", "unit"),
+from hpabatch.engine.fleet.candidates import NEVER_IN_FORCE, Candidate, Skipped
+from hpabatch.engine.fleet.plan import ReplayPlan
+from hpabatch.engine.replay.run import ReplayNotes
+from hpabatch.jobs.folder import DIGEST
+from hpabatch.layout import codes
+from hpabatch.model.objects.describe import metric_name
+from hpabatch.model.objects.hpa import (
+    ContainerResourceMetricSource,
+    CrossVersionObjectReference,
+    LabelSelector,
+    MetricIdentifier,
+    ResourceMetricSource,
+)
+from hpabatch.model.printable import counted
+from hpabatch.model.quantity import Quantity
+from hpabatch.model.selectors import go_print, selector_from_object
+
+LEFT_OUT: Final = "left out, as it may hold names"
+_COLUMNS: Final = {
+    "cluster": "cluster",
+    "namespace": "namespace",
+    "hpa": "hpa",
+    "target": "target",
+    "target_kind": "kind",
 }
-"""Keys whose values are words of ours."""
+_FIELDS: Final[dict[type, dict[str, str]]] = {
+    Candidate: {"cluster": "cluster", "namespace": "namespace", "name": "hpa", "labels": "labels"},
+    CrossVersionObjectReference: {"kind": "kind", "name": "target", "api_version": "version"},
+    MetricIdentifier: {"name": "metric"},
+    ResourceMetricSource: {"name": "resource"},
+    ContainerResourceMetricSource: {"name": "resource", "container": "container"},
+}
+"""Columns, and fields of an HPA, that hold names, with the kind of these."""
+_KEPT: Final = {
+    "resource": ("cpu", "memory"),
+    "kind": (
+        *("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController"),
+        *("Pod", "Service", "Ingress", "Node"),
+    ),
+}
+_EVIDENCE: Final = (
+    *("hpabatch", "k8s", "k8s_source", "k8s_evidence", "k8s_proof", "feature_gates", "events"),
+    *("instants", "sync_period", "phase", "delay", "max_age", "tolerance", "generated_pods"),
+    *("cpu_initialization_period", "initial_readiness_delay", "downscale_stabilization"),
+)
+"""Facts that hold no name; digests do not either."""
 
 
-def redacted(document: Mapping[str, Any], names: Mapping[str, Iterable[str]]) -> dict[str, Any]:
-    """Return the document with other names; `names` has those to replace by kind.
+class Names:
+    """Other names: a kind and a number, in the order of the names of a replay."""
 
-    A name is replaced wherever it stands between characters that are no letters or digits, so also
-    at the begin of a pod's name. That replaces a word of a sentence that is a name, too.
-    """
-    new: dict[str, str] = {}
-    for kind, some in names.items():
-        for number, name in enumerate(sorted(set(some)), start=1):
-            for spelled in (name, printable(name)):
-                if spelled:
-                    new.setdefault(spelled, f"{kind}{number}")
-    if not new:
-        return dict(document)
-    longest = sorted(new, key=lambda name: (-len(name), name))
-    pattern = re.compile(f"(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, longest))})(?![A-Za-z0-9])")
+    def __init__(self, plan: ReplayPlan) -> None:
+        """Number the names of all HPAs of the clusters."""
+        self._known: dict[tuple[str, str], str] = {}
+        self._counts = Counter[str]()
+        keys = [*(c.key for c in plan.everyone), *(s.key for s in plan.skipped)]
+        self._width = len(str(len(keys)))
+        for kind, names in zip(_COLUMNS, zip(*keys, strict=True), strict=False):
+            for name in sorted(set(names)):
+                self.of(kind, name)
+        self._metrics: dict[str | None, str | None] = {None: None}
+        for candidate in plan.everyone:
+            for metric in (m for period in candidate.periods for m in period.spec.metrics):
+                new = self._part(metric)
+                for code in (codes.RESOURCE_UTILIZATION, codes.OBJECT_VALUE, -1):
+                    for named in (True, False):
+                        told = metric_name(metric, code, named)
+                        self._metrics[told] = metric_name(new, code, named)
 
-    def replaced(value: Any, key: str = "") -> Any:
-        match value:
-            case str():
-                return pattern.sub(lambda found: new[found[0]], value)
-            case dict():
-                return {k: v if k in _KEPT else replaced(v, k) for k, v in value.items()}
-            case list():
-                return [replaced(part) for part in value]
-        return value
+    def of(self, kind: str, name: str) -> str:
+        """Return the other name of one; no name stays none, and one of Kubernetes stays."""
+        if name in _KEPT.get(kind, ()):
+            return name
+        if name and (kind, name) not in self._known:
+            self._counts[kind] += 1
+            self._known[kind, name] = f"{kind}{self._counts[kind]:0{self._width}}"
+        return self._known.get((kind, name), "")
 
-    return replaced(document)  # type: ignore[no-any-return]
+    def key(self, key: Iterable[str]) -> tuple[str, str, str]:
+        """Return cluster, namespace and HPA."""
+        cluster, namespace, hpa = map(self.of, _COLUMNS, key)
+        return cluster, namespace, hpa
+
+    def told(self, metric: str | None) -> str | None:
+        """Return the description of a metric."""
+        return self._metrics.get(metric, "a metric")
+
+    def frame(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return rows with other names in the columns that hold them."""
+        found = {
+            name: [None if old is None else self.of(kind, old) for old in rows[name]]
+            for name, kind in _COLUMNS.items()
+            if name in rows.columns
+        }
+        if "metric" in rows.columns:
+            found["metric"] = list(map(self.told, rows["metric"]))
+        return rows.with_columns(pl.Series(n, v, pl.String) for n, v in found.items())
+
+    def plan(self, plan: ReplayPlan) -> ReplayPlan:
+        """Return a plan of which only specs, flags and versions are looked at."""
+        profiles = {self.of("cluster", c): p for c, p in plan.versions.profiles.items()}
+        return replace(
+            plan,
+            chosen=tuple(map(self._part, plan.chosen)),
+            flags={self.of("cluster", c): flags for c, flags in plan.flags.items()},
+            versions=replace(plan.versions, profiles=profiles),
+        )
+
+    def notes(self, notes: ReplayNotes) -> ReplayNotes:
+        """Return notes without sentences."""
+        gone = f"{counted(len(notes.warnings), 'warning')}: {LEFT_OUT}"
+        return ReplayNotes(
+            tuple(
+                Skipped(*self.key(s.key), s.reason if s.reason == NEVER_IN_FORCE else LEFT_OUT)
+                for s in notes.skipped
+            ),
+            (gone,) if notes.warnings else (),
+            {k: v for k, v in notes.evidence.items() if k in _EVIDENCE or k.startswith(DIGEST)},
+        )
+
+    def advice(self, item: dict[str, Any]) -> dict[str, Any]:
+        """Return a recommendation without its sentences and its patch."""
+        texts = {name: [LEFT_OUT] if item[name] else [] for name in ("reasons", "doubts", "surer")}
+        gone = dict.fromkeys(("patch", "apply", "rollback", "currency"))
+        withheld = LEFT_OUT if item["withheld"] or item["patch"] else None
+        return item | texts | gone | {"key": list(self.key(item["key"])), "withheld": withheld}
+
+    def _part(self, part: Any) -> Any:
+        """Return an HPA, or a part of one, with other names in the fields that hold them."""
+        match part:
+            case tuple():
+                return tuple(map(self._part, part))
+            case LabelSelector():
+                try:
+                    selector_from_object(part)
+                except ValueError:
+                    return LabelSelector((("not valid", ""),))  # (as it was)
+                return LabelSelector((("selector", self.of("labels", go_print(part))),))
+        if not is_dataclass(part) or isinstance(part, Quantity | type):
+            return part
+        named = _FIELDS.get(type(part), {})
+        values = {field.name: getattr(part, field.name) for field in fields(part)}
+        return replace(
+            part,
+            **{k: self.of(named[k], v) if k in named else self._part(v) for k, v in values.items()},
+        )

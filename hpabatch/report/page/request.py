@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hpabatch.engine.replay.request import ReplayRequest
+from hpabatch.errors import UsageError
 from hpabatch.model.options import option
 
 
@@ -12,6 +13,7 @@ from hpabatch.model.options import option
 class ReportRequest(ReplayRequest):
     """A page on a history: verdict, findings, fleet, timelines."""
 
+    why: bool = field(default=False, init=False)  # (no option: a page has no columns)
     advice: str | None = option(
         "path",
         "Folder that `hpabatch advise` wrote: what to change, and what that saves.",
@@ -20,6 +22,15 @@ class ReportRequest(ReplayRequest):
     plan: str | None = option(
         "path", "Folder that `hpabatch plan --out` wrote: a capacity plan.", metavar="FOLDER"
     )
-    redact: bool = option(
-        "flag", "Replace names of clusters, namespaces, HPAs, targets and metrics by others.", False
+    compare: str | None = option(
+        "path", "Earlier report.json: the page says what is new, fixed, worse.", metavar="FILE"
     )
+    redact: bool = option(
+        "flag", "Replace names by others, and leave out what may hold some.", False
+    )
+
+    def check(self) -> None:
+        """Refuse a comparison of names that are replaced (UsageError)."""
+        super().check()
+        if self.redact and self.compare is not None:
+            raise UsageError("--compare needs the names that --redact replaces: give one of them")

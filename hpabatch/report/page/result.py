@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import polars as pl
 
 from hpabatch.engine.capacity.run import CapacityPlan
 from hpabatch.engine.columns.findings import FINDINGS
 from hpabatch.engine.explain.request import ExplainRequest
-from hpabatch.engine.findings.run import findings_of
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.replay.run import join_notes, replay_shards
-from hpabatch.engine.replay.summary import KEY, join_summaries, total
+from hpabatch.engine.replay.summary import KEY, join_summaries
 from hpabatch.errors import UsageError
 from hpabatch.history.files import atomic_path
 from hpabatch.jobs.parquet import EVIDENCE_KEY
@@ -31,17 +30,18 @@ from hpabatch.report.base import Grid, Head, Output, Result, View
 from hpabatch.report.capacity import Plan
 from hpabatch.report.forms import report_bytes
 from hpabatch.report.numbers import number
-from hpabatch.report.page.advice import read_advice
-from hpabatch.report.page.document import FleetSizes, Gathered, document_of
-from hpabatch.report.page.redact import redacted
+from hpabatch.report.page.advice import check_origin, read_advice
+from hpabatch.report.page.document import Gathered, document_of, redacted
 from hpabatch.report.page.request import ReportRequest
-from hpabatch.report.page.series import moments_of, sizes_over, timeline_of
+from hpabatch.report.page.series import FleetSizes, moments_of, timeline_of
 
 ALL_MOMENTS: Final = 40_000
 LEAST_MOMENTS: Final = 40
 MOST_MOMENTS: Final = 400
 """Moments of an HPA: so many of the fleet's, but no fewer and no more."""
 SHOWN: Final = 15
+_NAMING: Final = ("text", "texts", "path", "paths")
+"""Kinds of options whose values may be names."""
 _LISTS: Final = {
     "act": "Do now",
     "harm": "Harmed today",
@@ -56,6 +56,14 @@ _HEADS: Final = (
 )
 
 
+_SINCE: Final = (
+    Head("SINCE", value="since", left=True),
+    *_HEADS[:1],
+    Head("FINDING", value="finding", left=True),
+    Head("WHAT", value="why", left=True, folds=True),
+)
+
+
 @dataclass(frozen=True, repr=False)
 class FleetReport(Result):
     """A page on a history.
@@ -67,6 +75,28 @@ class FleetReport(Result):
 
     told: Mapping[str, Any]
     skipped: tuple[Skipped, ...] = ()
+
+    @classmethod
+    def read(cls, path: Path | str, option: str = "") -> Self:
+        """Return the page of a `report.json` (UsageError: it is none); `option`: that names it."""
+        from hpabatch.report.page.last import read_document
+
+        return cls(read_document(str(path), option))
+
+    def since(self, last: FleetReport) -> Self:
+        """Return the page with what is new, fixed and worse since an earlier one.
+
+        Raises:
+            UsageError: names are replaced in one of them.
+        """
+        from hpabatch.report.page.last import compared
+
+        return replace(self, told={**self.told, "since": compared(self.told, last.told)})
+
+    @property
+    def judged(self) -> bool:
+        """Whether anything could be decided."""
+        return any(hpa["undecided_share"] not in (None, 1.0) for hpa in self.told["hpas"])
 
     @property
     def verdict(self) -> str:
@@ -90,6 +120,13 @@ class FleetReport(Result):
         """Generate amounts, the three lists, and how far the claims can be relied on."""
         yield from map(amount_line, self.told["amounts"])
         yield ""
+        if since := self.told["since"]:
+            yield f"since the report to {since['span']['to']}: " + ", ".join(
+                f"{len(since[name])} {name}" for name in ("new", "worse", "fixed")
+            )
+            rows = [item | {"since": n} for n in ("new", "worse", "fixed") for item in since[n]]
+            yield Grid.of(_SINCE, rows, SHOWN, "the page has all")
+            yield ""
         for name, title in _LISTS.items():
             rows = self.told["lists"][name]
             yield f"{title} ({len(rows)}):"
@@ -156,9 +193,17 @@ def report_of(
         UsageError: the advice or the plan cannot be read.
         NothingReplayedError: no HPA could be replayed.
     """
-    advice = [] if request.advice is None else read_advice(request.advice)
-    tables = [] if request.plan is None else _plan_tables(request.plan)
-    fleet = FleetSizes(plan.clocks.from_ms, plan.clocks.to_ms)
+    last = request.compare and FleetReport.read(request.compare, "--compare ")
+    evidence, origins = plan.evidence, []
+    advice: list[dict[str, Any]] = []
+    if request.advice is not None:
+        advice, warning = read_advice(request.advice, evidence, plan.clocks.to_ms)
+        origins.append(warning)
+    planned = None if request.plan is None else _read_plan(request.plan)
+    if planned is not None:
+        origins.append(check_origin("--plan", str(request.plan), planned.evidence, evidence))
+    step_ms = plan.clocks.grid.period_ms
+    fleet = FleetSizes(plan.clocks.from_ms, plan.clocks.to_ms + step_ms, step_ms)
     most = max(LEAST_MOMENTS, min(ALL_MOMENTS // max(len(plan.chosen), 1), MOST_MOMENTS))
     facts, summaries, timelines, moments = [], [], {}, {}
     for k, shard in enumerate(replay_shards(plan, range(len(plan.shards)))):
@@ -166,94 +211,81 @@ def report_of(
         facts.append(shard.facts)
         summaries.append(shard.summary)
         first = 0
-        for *name, count in shard.summary.select(*KEY, "ticks").iter_rows():
+        for cluster, namespace, hpa, count in shard.summary.select(*KEY, "ticks").iter_rows():
             # (decisions stand HPA by HPA, in the order of the summary)
-            key, ticks = tuple(name), shard.decisions.slice(first, count)
+            key, ticks = (cluster, namespace, hpa), shard.decisions.slice(first, count)
             first += count
             if not count:
                 continue
             timelines[key] = timeline_of(ticks)
             moments[key] = moments_of(ticks, most)
-            fleet.add(*sizes_over(ticks, fleet.edges_ms))
+            fleet.add(ticks)
     notes, summary = join_notes(plan, facts), join_summaries(summaries)
     if summary.is_empty():
         raise NothingReplayedError(notes.skipped, notes.warnings)
-    told = document_of(
-        Gathered(
-            history=history,
-            command=shlex.join(["hpabatch", "report", history]) + _given(request, ReportRequest),
-            options=_given(request, ExplainRequest, names=False),
-            notes=notes,
-            totals=total(summary),
-            summary=summary,
-            found=findings_of(summary, plan),
-            timelines=timelines,
-            moments=moments,
-            fleet=fleet.told(),
-            advice=advice,
-            plan=tables,
-        )
+    given = Gathered(
+        history=history,
+        command=f"hpabatch report {_given(request, history, ReportRequest)}",
+        options=_given(request, "", ExplainRequest),
+        plan=plan,
+        notes=notes,
+        summary=summary,
+        timelines=timelines,
+        moments=moments,
+        fleet=fleet.told(),
+        advice=advice,
+        planned=planned,
     )
-    shown = _redacted(told, plan, request, history) if request.redact else told
-    return FleetReport(shown, notes.skipped)
+    given = redacted(given) if request.redact else given
+    more = tuple(filter(None, origins))
+    notes = replace(given.notes, warnings=(*given.notes.warnings, *more))
+    found = FleetReport(document_of(replace(given, notes=notes)), notes.skipped)
+    return found.since(last) if last else found
 
 
-def _given(request: Request, kind: type[Request], names: bool = True) -> str:
-    """Return the options of a request that were given, as the command line takes them."""
-    words: list[str] = []
+def read_beside(request: ReportRequest) -> dict[str, list[Path]]:
+    """Return by option what is read beside the history."""
+    return {
+        option: [Path(folder), *Path(folder).rglob("*.parquet")]
+        for option, folder in (("--advice", request.advice), ("--plan", request.plan))
+        if folder is not None
+    } | ({} if request.compare is None else {"--compare": [Path(request.compare)]})
+
+
+def _given(request: ReportRequest, history: str, kind: type[Request]) -> str:
+    """Return the history and the options that were given, as the command line takes them.
+
+    Without a history only what is no argument. Where names are replaced, what may hold one is `…`.
+    """
+    words = [history] if history else []
     for name, option in kind.options().items():
         value = getattr(request, name, option.default)
-        if value == option.default or (option.positional and not names):
+        if value == option.default or (option.positional and not history):
             continue
         if option.kind == "flag":
             words.append(flag(name, option))
             continue
         for one in value if isinstance(value, tuple) else (value,):
             text = show_duration(one) if option.kind == "duration" else str(one)
+            text = "…" if request.redact and option.kind in _NAMING else text
             words += [text] if option.positional else [flag(name, option), text]
-    return f" {shlex.join(map(printable, words))}" if words else ""
+    if request.redact:
+        words[:1] = ["…"]
+    return " ".join(word if word == "…" else shlex.quote(printable(word)) for word in words)
 
 
-def _plan_tables(folder: str) -> list[dict[str, Any]]:
-    """Return the tables of a capacity plan in a folder, as strings."""
+def _read_plan(folder: str) -> CapacityPlan:
+    """Return a capacity plan without its sentences."""
     try:
         hpas, totals = (
             pl.read_parquet(Path(folder) / f"{name}.parquet") for name in ("hpas", "totals")
         )
         metadata = pl.read_parquet_metadata(Path(folder) / "hpas.parquet")
-        found = Plan.of(CapacityPlan(hpas, totals, (), (), json.loads(metadata[EVIDENCE_KEY])))
-        parts = list(found.body(View()))
+        found = CapacityPlan(hpas, totals, (), (), json.loads(metadata[EVIDENCE_KEY]))
+        list(Plan.of(found).body(View()))
     except (OSError, pl.exceptions.PolarsError, KeyError, ValueError):
         raise UsageError(
             f"--plan {folder}: expected a folder that `hpabatch plan --out` wrote, got one whose "
             "hpas.parquet or totals.parquet cannot be read; name another"
         ) from None
-    grids = [part for part in parts if isinstance(part, Grid)]
-    return [
-        {
-            "title": title,
-            "heads": [head.name for head in grid.heads],
-            "meanings": [head.meaning for head in grid.heads],
-            "left": [head.left for head in grid.heads],
-            "rows": [list(map(printable, row)) for row in grid.rows],
-            "more": grid.more,
-        }
-        for title, grid in zip(("Sums", "HPAs"), grids, strict=False)
-    ]
-
-
-def _redacted(
-    told: Mapping[str, Any], plan: ReplayPlan, request: ReportRequest, history: str
-) -> dict[str, Any]:
-    hpas = [candidate.key for candidate in plan.everyone]
-    specs = [period.spec for c in plan.everyone for period in c.periods]
-    metrics = [metric.subject for spec in specs for metric in spec.metrics if metric.source]
-    names = {
-        "place": filter(None, (history, request.advice, request.plan)),
-        "cluster": [key[0] for key in hpas],
-        "namespace": [key[1] for key in hpas],
-        "hpa": [key[2] for key in hpas],
-        "target": [spec.scale_target_ref.name for spec in specs],
-        "metric": [name for name in metrics if name not in ("cpu", "memory")],
-    }
-    return redacted(told, names)
+    return found

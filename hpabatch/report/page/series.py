@@ -8,7 +8,7 @@ highest value, each repeated until the next column.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +20,7 @@ LINES: Final = ("applied", "desired", "proposal", "min_replicas", "max_replicas"
 MOST_STEPS: Final = 2_000
 COLUMNS: Final = 800
 """Columns of the strip of rules, and of a line with more changes than are kept."""
-HOLD_MS: Final = 3_600_000
+HOLD: Final = timedelta(hours=1)
 """A rule that held the size for so long without a break is a moment."""
 MOMENT: Final = (
     *("kind", "ts", "until", "replicas", "applied", "proposal", "stabilized", "limited"),
@@ -55,6 +55,26 @@ def timeline_of(ticks: pl.DataFrame) -> dict[str, Any]:
     }
 
 
+def simulated_of(sizes: pl.DataFrame, to_ms: int) -> dict[str, Any]:
+    """Return the lines of an HPA under today's and the recommended settings.
+
+    `sizes`: a row for each change, as `jobs.advise` writes them.
+    """
+    ms = sizes["ts"].to_physical().to_numpy()
+    first = int(ms.min())
+    unit = math.gcd(*np.unique(ms - first).tolist(), to_ms - first) or 1000
+    end = (to_ms - first) // unit
+    width = max(-(-end // COLUMNS), 1)
+    at = pl.Series("at", (ms - first) // unit)
+    timed = sizes.with_columns(at, (at // width).alias("column")).sort("at")
+    is_today = pl.col("setting") == "today"
+    parts = {"today": timed.filter(is_today), "recommended": timed.filter(~is_today)}
+    lines = {
+        name: _line(part.rename({"replicas": name}), name, width) for name, part in parts.items()
+    }
+    return {"from_ms": first, "unit_ms": unit, "end": end, "lines": lines, "rules": []}
+
+
 def _line(timed: pl.DataFrame, name: str, width: int) -> dict[str, Any]:
     """Return a size as steps, or as columns; no values: it was never known."""
     first = pl.int_range(pl.len()) == 0
@@ -84,13 +104,23 @@ def _strip(timed: pl.DataFrame, width: int) -> list[Any]:
 def moments_of(ticks: pl.DataFrame, most: int) -> tuple[list[list[Any]], int]:
     """Return the moments of an HPA, latest first, and how many there are in all.
 
-    Of more than `most` the longest holds and failures, and then the latest rescales are kept.
+    Of more than `most` the longest holds and failures are kept, and the latest rescales: half of
+    each, and where there are fewer of one, more of the other.
     """
-    lasting = pl.DataFrame(
-        list(_lasting(ticks)), dict.fromkeys(("row", "to"), pl.Int64()), orient="row"
+    ts = ticks["ts"]
+    # (a tick's decision lasts until the next one, the last for as long as the one before)
+    step = ts[-1] - ts[-2] if ticks.height > 1 else timedelta(0)
+    runs = (
+        pl.DataFrame({"binding": ticks["binding"].cast(pl.String), "ts": ts})
+        .with_columns(run=pl.col("binding").rle_id(), row=pl.int_range(pl.len()))
+        .group_by("run", maintain_order=True)
+        .agg(pl.col("binding").first(), pl.col("row", "ts").first())
+        .with_columns(until=pl.col("ts").shift(-1).fill_null(ts[-1] + step))
     )
-    spans = _rows(ticks, lasting["row"]).with_columns(
-        until=ticks["ts"].gather((lasting["to"] + 1).clip(upper_bound=ticks.height - 1)),
+    failed, held = pl.col("binding").is_in(_FAILS), pl.col("binding").is_in(_HOLDS)
+    long = runs.filter(failed | (held & (pl.col("until") - pl.col("ts") >= HOLD)))
+    spans = _rows(ticks, long["row"]).with_columns(
+        long["until"],
         kind=pl.when(pl.col("binding").cast(pl.String).is_in(_FAILS))
         .then(pl.lit("failure"))
         .otherwise(pl.lit("hold")),
@@ -98,45 +128,52 @@ def moments_of(ticks: pl.DataFrame, most: int) -> tuple[list[list[Any]], int]:
     changed = (pl.col("applied") != pl.col("replicas")).fill_null(False)
     at = ticks.select(pl.arg_where(changed)).to_series()
     rescales = _rows(ticks, at).with_columns(until=_NO_UNTIL, kind=pl.lit("rescale"))
-    count = spans.height + rescales.height
-    kept = spans.sort(pl.col("until") - pl.col("ts"), "ts", descending=True).head(most // 2)
-    room = max(most - kept.height, 0)
-    rows = pl.concat([kept.select(MOMENT), rescales.tail(room).select(MOMENT)])
+    kept = spans.sort(pl.col("until") - pl.col("ts"), "ts", descending=True)
+    kept = kept.head(max(most // 2, most - rescales.height))
+    rows = pl.concat([kept.select(MOMENT), rescales.tail(most - kept.height).select(MOMENT)])
     times = pl.col("ts", "until").dt.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").str.replace(".000Z", "Z")
     words = pl.col("binding", "error").cast(pl.String)
     shown = rows.sort("ts", "kind", descending=[True, False]).with_columns(
         times, words, pl.col("ratio").round(4)
     )
-    return [list(row) for row in shown.iter_rows()], count
+    return [list(row) for row in shown.iter_rows()], spans.height + rescales.height
 
 
 def _rows(ticks: pl.DataFrame, at: pl.Series) -> pl.DataFrame:
     return ticks.select(*[name for name in MOMENT if name in ticks.columns])[at.to_list()]
 
 
-def _lasting(ticks: pl.DataFrame) -> Iterator[tuple[int, int]]:
-    """Yield first and last tick of each long hold by one rule, and of each failure."""
-    binding = ticks["binding"].cast(pl.String)
-    runs = pl.DataFrame({"binding": binding}).with_columns(
-        run=pl.col("binding").rle_id(), row=pl.int_range(pl.len())
-    )
-    ends = runs.group_by("run", maintain_order=True).agg(
-        pl.col("binding").first(), pl.col("row").first(), to=pl.col("row").last()
-    )
-    ts = ticks["ts"].to_physical()
-    for _, rule, row, to in ends.iter_rows():
-        long = int(ts[to]) - int(ts[row]) >= HOLD_MS
-        if (rule in _HOLDS and long) or rule in _FAILS:
-            yield row, to
+class FleetSizes:
+    """The sum of the recorded sizes of all HPAs over time, gathered one HPA after the other."""
 
+    INTERVALS: Final = 400
 
-def sizes_over(ticks: pl.DataFrame, edges_ms: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the sum of the recorded sizes of an HPA's ticks, and their number, by interval."""
-    known = ticks.filter(pl.col("applied").is_not_null())
-    place = np.searchsorted(edges_ms, known["ts"].to_physical().to_numpy(), side="right") - 1
-    sizes = known["applied"].to_numpy()
-    count = edges_ms.size - 1
-    return np.stack([np.bincount(place, sizes, count), np.bincount(place, minlength=count)])
+    def __init__(self, from_ms: int, to_ms: int, step_ms: int) -> None:
+        """Cut the time into intervals, none shorter than a tick."""
+        count = min(-(-(to_ms - from_ms) // step_ms), self.INTERVALS)
+        self._edges_ms = np.linspace(from_ms, max(to_ms, from_ms + 1), max(count, 1) + 1)
+        self._sums = np.zeros(self._edges_ms.size - 1)
+
+    def add(self, ticks: pl.DataFrame) -> None:
+        """Add the sizes of an HPA: each lasts until the next tick, for at most two usual ones.
+
+        So an interval that lies between two ticks has a size, and one after the HPA's end none.
+        """
+        ms, sizes = ticks["ts"].to_physical().to_numpy(), ticks["applied"].fill_null(0).to_numpy()
+        gaps = np.diff(ms)
+        usual = float(np.median(gaps)) if gaps.size else float(self._edges_ms[1]) - ms[0]
+        lasts = np.append(np.minimum(gaps, 2 * usual), usual)
+        # The integral of the sizes at the begin and the end of each, and straight between them.
+        at = np.stack([ms, ms + lasts], axis=1).ravel()
+        ends = np.cumsum(sizes * lasts)
+        area = np.stack([ends - sizes * lasts, ends], axis=1).ravel()
+        self._sums += np.diff(np.interp(self._edges_ms, at, area)) / np.diff(self._edges_ms)
+
+    def told(self) -> dict[str, Any]:
+        """Return start, width in ms, and the mean sum of each interval."""
+        start, width = float(self._edges_ms[0]), float(self._edges_ms[1] - self._edges_ms[0])
+        values = [round(value, 2) for value in self._sums.tolist()]
+        return {"from_ms": start, "width_ms": width, "values": values}
 
 
 MEANINGS: Final = {words.name: words.sentence for words in codes.BINDINGS.values()}

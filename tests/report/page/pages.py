@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
+
+import polars as pl
 
 from hpabatch.engine.advise.objective import RecommendOptions, parse_goal
 from hpabatch.engine.advise.run import recommend
 from hpabatch.report.recommend_files import recommendation_files
+from tests.cli.histories import START
 from tests.sweeps import SweepMaker, put, weeks
 
 CALM = {0: weeks([100] * 6), 1: weeks([80] * 6)}
@@ -27,6 +32,19 @@ def advice(folder: Path, *names: str) -> Path:
         for name, text in some.items():
             (folder / place / name).write_text(text)
     return folder
+
+
+def trajectories(place: Path, **hpas: Mapping[str, Sequence[tuple[int, int]]]) -> None:
+    """Write the changes of sizes of a folder of advice: by HPA and setting seconds and sizes."""
+    rows = [
+        {"cluster": "demo", "namespace": "shop", "hpa": hpa, "setting": setting}
+        | {"ts": START + timedelta(seconds=at), "replicas": size, "desired": size}
+        for hpa, settings in hpas.items()
+        for setting, sizes in settings.items()
+        for at, size in sizes
+    ]
+    frame = pl.DataFrame(rows, schema_overrides={"ts": pl.Datetime("ms", "UTC")})
+    frame.write_parquet(place / "trajectories.parquet")
 
 
 def embedded(page: str, name: str) -> Any:

@@ -6,16 +6,18 @@ import hashlib
 import json
 import re
 import shlex
+from collections.abc import Sequence
 from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hpabatch
@@ -24,11 +26,14 @@ from hpabatch.model.settings.patch import apply_patch
 from hpabatch.report.forms import markdown_text
 from hpabatch.report.page import series
 from hpabatch.report.page.advice import read_advice
+from hpabatch.report.page.document import held_at_max
 from hpabatch.report.page.html import VEGA_SHA256, json_element
 from hpabatch.report.page.result import FleetReport
-from hpabatch.report.page.series import LINES, MOMENT, moments_of, timeline_of
-from tests.cli.histories import small
-from tests.report.page.pages import advice, embedded
+from hpabatch.report.page.series import LINES, MOMENT, FleetSizes, moments_of, timeline_of
+from tests.cli import hostile
+from tests.cli.histories import edit, small
+from tests.report.page.pages import advice, embedded, trajectories
+from tests.sweeps import SPEC
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +90,26 @@ def test_lines_are_exactly_the_decisions(
         monkeypatch.undo()
 
 
+def test_advice_has_the_sizes_before_and_after(history: Path, tmp_path: Path) -> None:
+    place = advice(tmp_path / "advice", "checkout", "frontend")
+    trajectories(
+        place,
+        checkout={"today": [(0, 4), (600, 4), (900, 6)], "x": [(0, 4), (930, 5)]},
+        frontend={"today": [(0, 4)]},
+    )
+    page = hpabatch.open(history).report(advice=place)
+    simulated = {item["key"][2]: item["simulated"] for item in page.told["advice"]}
+    unit = simulated["checkout"]["unit_ms"]
+    lines = simulated["checkout"]["lines"]
+    seconds = [int(at) * 1000 // unit for at in (900, 930)]
+    assert lines["today"]["values"] == [0, 4, seconds[0], 6]
+    assert lines["recommended"]["values"] == [0, 4, seconds[1], 5]
+    assert simulated["frontend"] is None
+    (place / "trajectories.parquet").write_bytes(b"PAR1")
+    with pytest.raises(UsageError, match=r"trajectories\.parquet cannot be read"):
+        hpabatch.open(history).report(advice=place)
+
+
 def test_each_hpa_has_its_own_timeline(page: FleetReport, decisions: list[pl.DataFrame]) -> None:
     own = {ticks["hpa"][0]: timeline_of(ticks) for ticks in decisions}
     for hpa, timeline in zip(page.told["hpas"], page.told["timelines"], strict=True):
@@ -108,6 +133,42 @@ def test_moments_are_the_recorded_rescales_and_what_lasts(decisions: list[pl.Dat
                 assert (end - begin).total_seconds() >= 3600
                 assert between["binding"].n_unique() == 1
         assert len(moments_of(ticks, 2)[0]) == min(2, count)
+
+
+@pytest.mark.parametrize("minutes", [59, 60, 61])
+def test_a_hold_of_an_hour_is_a_moment_and_room_is_used(
+    decisions: list[pl.DataFrame], minutes: int
+) -> None:
+    ticks = decisions[0].head(4 * minutes + 80)
+    held = pl.int_range(pl.len()).is_between(40, 40 + 4 * minutes, "left")
+    binding = pl.when(held).then(pl.lit("max")).otherwise(pl.lit("tolerance"))
+    ticks = ticks.with_columns(
+        binding=binding.cast(ticks.schema["binding"]), applied=pl.lit(3), replicas=pl.lit(3)
+    )
+    (*rows,), count = moments_of(ticks, 1)
+    assert count == len(rows) == (minutes >= 60)
+    changes = [k % 10 == 0 for k in range(ticks.height)]
+    busy = ticks.with_columns(applied=pl.Series([3 + change for change in changes], dtype=pl.Int64))
+    rows, count = moments_of(busy, 8)
+    assert (len(rows), count) == (8, sum(changes) + (minutes >= 60))
+
+
+@pytest.mark.parametrize("minutes", [0.25, 10, 60, 600])
+def test_the_fleet_has_a_size_between_ticks_and_none_after_its_end(
+    decisions: list[pl.DataFrame], minutes: float
+) -> None:
+    ticks = decisions[0].head(int(4 * minutes)).with_columns(applied=pl.lit(3))
+    first, last = (ticks["ts"].to_physical()[k] for k in (0, -1))
+    fleet = FleetSizes(first, last + 15_000, 15_000)
+    for _ in range(2):
+        fleet.add(ticks)
+    told = fleet.told()
+    assert set(told["values"]) == {6.0}
+    assert len(told["values"]) == min(ticks.height, FleetSizes.INTERVALS)
+    longer = FleetSizes(first, last + 15_000 + 600_000, 15_000)
+    longer.add(ticks)
+    mean = sum(longer.told()["values"]) * longer.told()["width_ms"]
+    assert mean == pytest.approx(3 * ticks.height * 15_000, rel=1e-3)
 
 
 @given(st.recursive(st.text() | st.integers(), lambda part: st.dictionaries(st.text(), part)))
@@ -139,29 +200,87 @@ def test_the_page_embeds_all_of_the_document(page: FleetReport, tmp_path: Path) 
     assert (tmp_path / "report.html").read_text() == html
 
 
-def test_names_are_replaced_everywhere(history: Path) -> None:
-    recording = hpabatch.open(history)
-    names = {*recording.hpas["hpa"], *recording.hpas["target"], "shop", str(history)}
-    page = recording.report(redact=True)
-    assert not any(
-        re.search(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", text)
-        for name in names
-        for text in (page.html.split("<style>")[0], json.dumps(page.told), markdown_text(page))
+TARGETS = ("media/uploader", "batch/render", "payments/webhooks")
+WORDS = (
+    *("max", "min", "hold", "high", "hpa1", "namespace1", "report", "metric", "replicas", "cpu"),
+    *("explain", "redact", "pods", "left", "out", "none", "recorded", "data", "k8s", "up", "app"),
+)
+
+
+def renamed(folder: Path, words: Sequence[str]) -> FleetReport:
+    """Return the redacted page of a fleet whose names are words, in the order of the old ones."""
+    olds: set[str] = set()
+
+    def remembered(name: str) -> str:
+        olds.add(name)
+        return name
+
+    hostile.history(folder / "old", remembered, *TARGETS, strict=True)
+    named = sorted(name for name in olds if name.isalpha() or "_" in name)  # (pods have numbers)
+    others = (f"zz{'y' * 30}{k:03}" for k in range(len(named)))
+    new = dict(zip(named, sorted([*words, *others][: len(named)]), strict=True))
+    found = hostile.history(folder / "new", lambda n: new.get(n, n), *TARGETS, strict=True)
+    where = f"hpa <> '{new['render']}x'"
+    requests = [f"{new['batch']}/{new['render']}=500m"]
+    return hpabatch.open(found).report(redact=True, where=where, requests=requests)
+
+
+def texts(page: FleetReport) -> list[str]:
+    """Return a page in all its forms, without the script of charts, in small letters."""
+    html = re.sub("<script>.*?</script>", "", page.html, flags=re.DOTALL)
+    return [html.lower(), json.dumps(page.told).lower(), markdown_text(page).lower()]
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> FleetReport:
+    return renamed(tmp_path_factory.mktemp("plain"), [])
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(
+        st.sampled_from(WORDS) | st.from_regex("[a-z]([-a-z0-9]{0,30}[a-z0-9])?", fullmatch=True),
+        min_size=20,
+        max_size=40,
+        unique=True,
     )
-    labels = [hpa["hpa"] for hpa in page.told["hpas"]]
-    assert len(set(labels)) == len(labels)
-    assert {item["hpa"] for item in page.told["findings"]} <= set(labels)
+)
+def test_a_redacted_page_does_not_depend_on_names(plain: FleetReport, words: list[str]) -> None:
+    with TemporaryDirectory() as folder:
+        page = renamed(Path(folder), words)
+    told, other = (json.loads(json.dumps(one.told)) for one in (page, plain))
+    for one in (told, other):  # digests are of files with other names
+        evidence = one["provenance"]["evidence"]
+        for name in [name for name in evidence if name.startswith("sha256:")]:
+            del evidence[name]
+    assert told == other
+    assert len(told["hpas"]) == 6
+
+
+def test_a_redacted_page_has_no_name(plain: FleetReport, history: Path, tmp_path: Path) -> None:
+    for text in texts(plain):
+        assert not [name for name in ("zzyyy", "webhooks", "plain0") if name in text]
+    place = advice(tmp_path / "their-advice", "checkout", "elsewhere")
+    recording = hpabatch.open(history)
+    whole = recording.report(advice=place)
+    page = recording.report(advice=place, redact=True)
+    names = {*recording.hpas["hpa"], "shop/", "elsewhere", "their-advice", str(history), "demo"}
+    for text in texts(page):
+        assert not [name for name in names - {"search"} if name in text]
+    assert page.told["amounts"] == whole.told["amounts"]
+    kept = ("applied_mean", "agreement_share", "recorded_changes", "findings", "answer")
+    for one, other in zip(page.told["hpas"], whole.told["hpas"], strict=True):
+        assert [one[name] for name in kept] == [other[name] for name in kept]
+    assert page.told["timelines"] == whole.told["timelines"]
 
 
 def test_advice_comes_with_what_applies_it_and_what_takes_it_back(page: FleetReport) -> None:
     (item,) = page.told["advice"]
     assert (item["hpa"], item["answer"]) == ("shop/checkout", "change")
-    words = shlex.split(item["apply"])
-    patch = yaml.safe_load(Path(words[words.index("--patch-file") + 1]).read_text())
+    patch = json.loads(shlex.split(item["apply"])[-1])
     assert yaml.safe_load(item["patch"]) == patch
     back = json.loads(shlex.split(item["rollback"])[-1])
-    certificate = Path(words[-1]).with_suffix(".json")
-    today = json.loads(certificate.read_text())["spec"]["today"]
+    today = {"minReplicas": 2} | SPEC
     there_and_back = apply_patch(apply_patch(today, patch["spec"]), back["spec"])
     assert there_and_back == today != apply_patch(today, patch["spec"])
     first = page.told["lists"]["act"][0]
@@ -176,7 +295,7 @@ def test_advice_that_cannot_be_read_is_refused(tmp_path: Path, text: str | None)
     if text is not None:
         (tmp_path / "shop.api.json").write_text(text)
     with pytest.raises(UsageError, match="--advice"):
-        read_advice(str(tmp_path))
+        read_advice(str(tmp_path), {}, 0)
 
 
 def test_a_damaged_certificate_is_refused(tmp_path: Path) -> None:
@@ -185,4 +304,55 @@ def test_a_damaged_certificate_is_refused(tmp_path: Path) -> None:
     for name in ("spec", "judging", "parameters", "doubts"):
         file.write_text(json.dumps(told | {name: 1}))
         with pytest.raises(UsageError, match=r"shop\.api\.json is damaged; write the advice again"):
-            read_advice(str(tmp_path))
+            read_advice(str(tmp_path), {}, 0)
+
+
+def test_advice_is_of_this_history_and_counts_once(history: Path, tmp_path: Path) -> None:
+    place = advice(tmp_path / "advice", "checkout")
+    file = place / "patches" / "shop.checkout.json"
+    told = json.loads(file.read_text())
+    (place / file.name).write_text(file.read_text())
+    own = hpabatch.open(history).history.digests()
+    first, second, *_ = own
+    evidence = told["evidence"]
+
+    def stated(**digests: str) -> FleetReport:
+        facts = {f"sha256:{table}": digest for table, digest in digests.items()}
+        for one in (file, place / file.name):
+            one.write_text(json.dumps(told | {"evidence": evidence | facts}))
+        return hpabatch.open(history).report(advice=place)
+
+    for one in (stated(), stated(**own)):
+        assert len(one.told["advice"]) == 1
+        assert not [w for w in one.told["provenance"]["warnings"] if "--advice" in w]
+    (warning,) = stated(**own | {first: "x"}).told["provenance"]["warnings"][-1:]
+    assert warning.startswith(f"--advice is of another state of the history: {first} changed")
+    with pytest.raises(UsageError, match="of another history: not one table is the same"):
+        stated(**{first: "x", second: "y"})
+    stated()
+    (place / file.name).write_text(json.dumps(told | {"answer": "keep"}))
+    with pytest.raises(UsageError, match="are of the same HPA"):
+        hpabatch.open(history).report(advice=place)
+
+
+def test_hpas_are_told_apart_by_their_key(tmp_path: Path) -> None:
+    found = hostile.history(tmp_path / "h", str)
+    edit(found, "hpas", spec=pl.when(pl.col("cluster") == "other").then(
+        pl.col("spec").str.replace('"maxReplicas": ?[0-9]+', '"maxReplicas":0')
+    ).otherwise("spec"))  # fmt: skip
+    page = hpabatch.open(found).report(advice=advice(tmp_path / "a", "checkout"))
+    labels = [item["hpa"] for part in page.told["lists"].values() for item in part]
+    assert {"demo/shop/checkout", "other/shop/checkout"} <= set(labels)
+    by_key = {tuple(hpa["key"]): hpa["answer"] for hpa in page.told["hpas"]}
+    assert by_key["demo", "shop", "checkout"] == "change"
+    assert {key[0] for key in by_key} == {"demo"}
+
+
+def test_a_week_is_told_of_weeks_alone() -> None:
+    facts = {"asked_at_max": 9, "bound_max": 5, "at_max_share": 0.25}
+    assert held_at_max(facts | {"hours": 504.0}).startswith(
+        "42.0 h a week at the limit; maxReplicas 9 costs at most 168 replica-hours a week"
+    )
+    assert held_at_max(facts | {"hours": 24.0}).startswith(
+        "6.0 h of 24 hours at the limit; maxReplicas 9 costs at most 24 replica-hours of 24 hours"
+    )

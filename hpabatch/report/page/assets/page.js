@@ -20,6 +20,9 @@
     return made;
   }
 
+  // Of one HPA: names that look alike are told apart by the key.
+  const same = (a, b) => a.key.every((part, k) => part === b.key[k]);
+
   const grade = (text) => (text ? el("span", { class: `grade ${text.replaceAll(" ", "-")}` }, text) : "");
   const percent = (share) => (share === null || share === undefined ? "" : share === 0 ? "-"
     : share < 0.005 ? "<1%" : `${Math.round(share * 100) === 100 && share < 1 ? 99 : Math.round(share * 100)}%`);
@@ -143,34 +146,39 @@
     encoding: { x: { ...utc, axis }, y: { field: "size", type: "quantitative", axis: replicas } },
   };
 
-  // An HPA's sizes between two times, and below a strip of the rules that made them.
-  function timelineChart(from, to, top, rules, narrow) {
-    const lines = Object.values(charts.lines); // name, color, width, dash
-    const x = { ...utc, scale: { type: "utc", domain: { signal: `[${from}, ${to}]` }, nice: false } };
+  // Sizes between two times as lines: name, color, width, dash of each.
+  function sizesView(lines, from, to, top, narrow, axis) {
+    const x = { ...utc, scale: { type: "utc", domain: { signal: `[${from}, ${to}]` }, nice: false }, axis };
     const scale = { domain: lines.map(([name]) => name), range: lines.map(([, color]) => color) };
-    const legend = { orient: "top", title: null, columns: narrow ? 2 : 5, symbolType: "stroke", symbolOpacity: 1, symbolStrokeWidth: 2.5 };
+    const legend = { orient: "top", title: null, columns: narrow ? 2 : 5, symbolType: "stroke", symbolOpacity: 1, symbolStrokeWidth: 2.5, labelLimit: 260 };
     const encoding = {
-      x: { ...x, axis: { title: null, labels: false, ticks: false } },
+      x,
       y: { field: "high", type: "quantitative", axis: replicas, scale: { domain: [0, top], nice: false } },
       color: { field: "line", type: "nominal", scale, legend },
     };
     const shape = { interpolate: "step-after", clip: true };
+    return { height: 240, layer: [
+      { data: { name: "bands" }, mark: { type: "area", ...shape, opacity: 0.35 }, encoding: { ...encoding, y2: { field: "low" } } },
+      ...lines.map(([name, , width, dash]) => ({
+        data: { name: "lines" }, encoding,
+        transform: [{ filter: `datum.line == '${name}'` }],
+        mark: { type: "line", ...shape, strokeWidth: width, strokeDash: dash },
+      })),
+      { data: { name: "mark" }, mark: { type: "rule", aria: false, color: charts.lines.proposal[1], strokeWidth: 1.5, clip: true }, encoding: { x } },
+    ] };
+  }
+
+  // An HPA's sizes between two times, and below a strip of the rules that made them.
+  function timelineChart(from, to, top, rules, narrow) {
+    const x = { ...utc, scale: { type: "utc", domain: { signal: `[${from}, ${to}]` }, nice: false }, axis };
     return {
       $schema: schema,
       spacing: 8,
       resolve: { scale: { color: "independent" } },
       vconcat: [
-        { height: 240, layer: [
-          { data: { name: "bands" }, mark: { type: "area", ...shape, opacity: 0.35 }, encoding: { ...encoding, y2: { field: "low" } } },
-          ...lines.map(([name, , width, dash]) => ({
-            data: { name: "lines" }, encoding,
-            transform: [{ filter: `datum.line == '${name}'` }],
-            mark: { type: "line", ...shape, strokeWidth: width, strokeDash: dash },
-          })),
-          { data: { name: "mark" }, mark: { type: "rule", aria: false, color: charts.lines.proposal[1], strokeWidth: 1.5, clip: true }, encoding: { x: encoding.x } },
-        ] },
+        sizesView(Object.values(charts.lines), from, to, top, narrow, { title: null, labels: false, ticks: false }),
         { height: 14, data: { name: "rules" }, mark: { type: "rect", clip: true }, encoding: {
-          x: { ...x, axis },
+          x,
           x2: { field: "until" },
           color: {
             field: "rule", type: "nominal",
@@ -184,12 +192,12 @@
   }
 
   // Draw a chart as wide as its element, in the colors of the page.
-  async function draw(id, spec, datasets) {
+  async function draw(id, spec, datasets, margin = 62) {
     const place = byId(id);
     if (!place || !place.clientWidth) return;
     // Colors of the page's style: a chart follows when that becomes dark, or is printed.
     const [ink, quiet, line] = ["var(--ink)", "var(--quiet)", "var(--line)"];
-    const width = Math.max(place.clientWidth - 62, 160);
+    const width = Math.max(place.clientWidth - margin, 160);
     const chart = spec(place.clientWidth < 560);
     const whole = chart.vconcat ? { ...chart, vconcat: chart.vconcat.map((part) => ({ ...part, width })) } : { ...chart, width };
     const config = {
@@ -201,7 +209,7 @@
     // Lines in the colors of ink and of quiet text are those of the page.
     const colored = JSON.parse(JSON.stringify(whole).replaceAll(charts.ink, ink).replaceAll(charts.quiet, quiet));
     await vegaEmbed(place, { ...colored, datasets, config }, { renderer: "svg", actions: false });
-    drawn.set(id, () => draw(id, spec, datasets));
+    drawn.set(id, () => draw(id, spec, datasets, margin));
   }
 
   function drawFleet() {
@@ -210,8 +218,22 @@
     return draw("fleet-chart", () => fleetChart, { fleet: rows });
   }
 
+  // Sizes without maxReplicas, and where it is.
+  function drawPlan() {
+    const rows = data.plan_sizes.filter((row) => row.max !== null);
+    if (!rows.length) return;
+    const y = { field: "hpa", type: "nominal", sort: null, axis: { title: null, labelLimit: 120, minExtent: 120 } };
+    const x = (field) => ({ field, type: "quantitative", scale: { type: "symlog" }, axis: { title: "replicas", format: ",d", labelOverlap: true } });
+    const layer = [
+      { mark: { type: "rule", strokeWidth: 6, color: charts.sky }, encoding: { x: x("p50"), x2: { field: "max" } } },
+      { mark: { type: "point", filled: true, size: 50, opacity: 1, color: charts.blue }, encoding: { x: x("p95") } },
+      { mark: { type: "tick", thickness: 2.5, color: charts.ink }, encoding: { x: x("limit") } },
+    ].map((part) => ({ ...part, encoding: { ...part.encoding, y } }));
+    draw("plan-chart", () => ({ $schema: schema, data: { name: "plan" }, height: { step: 20 }, layer }), { plan: rows }, 150);
+  }
+
   // The names of the lines, in the chart's words.
-  const named = Object.fromEntries(Object.entries(charts.lines).map(([key, [name]]) => [key, name]));
+  const named = Object.fromEntries(Object.entries({ ...charts.lines, ...charts.simulated }).map(([key, [name]]) => [key, name]));
 
   // Rows of an HPA's lines between two times; a line begins with the value it has there.
   function rowsOf(timeline, from, to) {
@@ -259,9 +281,21 @@
     const reached = Math.max(1, ...sizes);
     const near = rows.lines.filter((row) => row.line === named.max_replicas && row.high <= 1.35 * reached).map((row) => row.high);
     const top = Math.max(reached, ...near) * 1.08;
+    drawSimulated(shown);
     const rules = [...new Set(rows.rules.map((row) => row.rule))].sort((a, b) => order.indexOf(a) - order.indexOf(b));
     const spec = (narrow) => timelineChart(from, to, top, rules, narrow);
     return draw("timeline", spec, { ...rows, mark: mark === null ? [] : [{ at: mark }] });
+  }
+
+  // Before and after: what was recorded, and both settings simulated on the same work.
+  function drawSimulated({ timeline, simulated, from, to, mark }) {
+    if (!simulated) return;
+    const { applied } = timeline.lines;
+    const parts = [{ ...timeline, lines: applied ? { applied } : {} }, simulated].map((part) => rowsOf(part, from, to));
+    const [lines, bands] = ["lines", "bands"].map((name) => parts.flatMap((part) => part[name]));
+    const top = Math.max(1, ...lines.map((row) => row.high)) * 1.08;
+    const spec = (narrow) => ({ $schema: schema, ...sizesView(Object.values(charts.simulated), from, to, top, narrow, axis) });
+    draw("simulated", spec, { lines, bands, mark: mark === null ? [] : [{ at: mark }] });
   }
 
   // ---- one HPA --------------------------------------------------------------------------------
@@ -299,7 +333,7 @@
     const left = moments.all - rows.length;
     return [
       el("h3", {}, `Moments (${rows.length}${left > 0 ? ` of ${moments.all}` : ""})`),
-      el("p", { class: "quiet" }, "Recorded rescales, rules that held the size for an hour or longer, and failures. Any other moment: the command below with its time."),
+      el("p", { class: "quiet" }, `Recorded rescales, rules that held the size for an hour or longer, and failures.${data.explain ? " Any other moment: the command below with its time." : ""}`),
       el("div", { class: "scroll moments", tabindex: "0", role: "region", "aria-label": "Moments" }, el("table", {},
         el("thead", {}, el("tr", {}, ["Time (UTC)", "What", "Rule", "Arithmetic"].map((name) => el("th", { scope: "col" }, name)))),
         el("tbody", {}, body))),
@@ -307,7 +341,7 @@
   }
 
   function adviceOf(hpa) {
-    const item = data.advice.find((one) => one.hpa === hpa.hpa);
+    const item = data.advice.find((one) => same(one, hpa));
     if (!item) return [];
     const list = (title, rows) => (rows.length ? [el("h3", {}, title), el("ul", {}, rows.map((row) => el("li", {}, row)))] : []);
     const measures = ["cost", "core_hours", "pod_hours", "saturated_minutes", "short_pod_hours", "rescales", "at_max_minutes"]
@@ -320,6 +354,9 @@
       el("h3", {}, `Advice: ${item.answer} `, grade(item.confidence)),
       el("p", {}, el("strong", {}, item.changes.join(", "))),
       el("ul", {}, item.reasons.map((row) => el("li", {}, row))), table,
+      item.simulated ? [el("h3", {}, "Before and after"),
+        el("p", { class: "quiet" }, "The times above: recorded, and today's and the recommended settings simulated on the same work."),
+        el("div", { id: "simulated", role: "img", "aria-label": `Replicas of ${hpa.hpa}: recorded, and under today's and the recommended settings; their sums are in the table above` })] : "",
       list("Doubts", item.doubts), list("Surer with", item.surer),
       item.withheld ? el("p", {}, `No patch: ${item.withheld}`) : "",
       item.patch ? [el("h3", {}, "Patch"), el("details", {}, el("summary", {}, "YAML, with its evidence"), el("pre", {}, item.patch)),
@@ -364,7 +401,7 @@
     const hpa = data.hpas[index];
     const timeline = read(`timelines-${index}`);
     const mark = t && !Number.isNaN(Date.parse(t)) ? Date.parse(t) : null;
-    const findings = data.findings.filter((item) => item.hpa === name);
+    const findings = data.findings.filter((item) => same(item, hpa));
     const close = () => { location.hash = "#fleet"; };
     view.hidden = false;
     const parts = [
@@ -374,12 +411,12 @@
       findings.length ? el("ul", {}, findings.map((item) => el("li", {}, grade(item.severity), ` ${item.why}. `, el("span", { class: "quiet" }, item.fix)))) : el("p", { class: "quiet" }, "No findings."),
     ];
     if (timeline) {
-      shown = { timeline, mark };
+      shown = { timeline, mark, simulated: data.advice.find((one) => same(one, hpa))?.simulated };
       stretch(mark === null ? Infinity : DAY, mark ?? timeline.from_ms);
       const label = `Timeline of ${hpa.hpa}: recorded and decided replicas, what the metrics ask for, bounds; its moments are in the table below`;
       parts.push(ranges(), el("div", { id: "timeline", role: "img", "aria-label": label }),
-        momentTable(hpa, read(`moments-${index}`), t),
-        el("h3", {}, "Any decision"), command(explain(hpa.hpa, t || time(timeline.from_ms + (timeline.end - 1) * timeline.unit_ms))));
+        momentTable(hpa, read(`moments-${index}`), t));
+      if (data.explain) parts.push(el("h3", {}, "Any decision"), command(explain(hpa.hpa, t || time(timeline.from_ms + (timeline.end - 1) * timeline.unit_ms))));
     }
     parts.push(adviceOf(hpa));
     view.replaceChildren(...parts.flat(Infinity).filter(Boolean));
@@ -433,5 +470,6 @@
   addEventListener("resize", redraw);
   drawTable();
   drawFleet();
+  drawPlan();
   follow();
 })();
