@@ -264,8 +264,8 @@ def _judged(
         if limit.of_total and pairs:
             if limit.measure == "cost" and len(currencies) > 1:
                 raise UsageError(f"{limit.text}: costs are in {', '.join(sorted(currencies))}")
-            before, after = (sum(pair[k] or 0 for pair in pairs) for k in (1, 2))
-            pairs = [(None, before, after)]
+            bases, heads = ([pair[k] or 0 for pair in pairs] for k in (1, 2))
+            pairs = [(None, sum(bases), sum(heads))]
         for key, before, after in pairs:
             if limit.judge(before, after):
                 yield Exceeded(key, limit, before, after)

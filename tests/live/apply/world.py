@@ -370,7 +370,7 @@ class Instance:
         budget = Budget(1e6, 1e6, self.monotonic)
         scales = Writer(control, Apis(), budget, gate, sleep=world.pause)
         scales.of = self
-        self.decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags(), follows=True)
+        self.decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags())
         ledger = Ledger(control, "ours", self.election, lambda: -self.skew_s, clock=self.monotonic)
         self.applier = Applier(
             control, "ours", scales, gate, None, self.election, journal, ledger,
@@ -378,7 +378,6 @@ class Instance:
             ApplyOptions(most_removed=100, most_removed_fleet=100), self.decider,
             lambda event, text: None,
         )  # fmt: skip
-        self.applier._hindrance._clock = self.monotonic
         self.applier._reader = self.applier._writers = Inline()  # type: ignore[assignment]
         self._shown = 0  # sizes that its list or watch has shown
 
