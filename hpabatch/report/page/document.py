@@ -115,7 +115,7 @@ def document_of(given: Gathered) -> dict[str, Any]:
     totals = total(given.summary)
     rows = {_key(row): row for row in given.summary.iter_rows(named=True)}
     there = {*rows, *(s.key for s in given.notes.skipped)}
-    many = len({key[0] for key in there}) > 1
+    many = len({cluster for cluster, *_ in there if cluster}) > 1
 
     def name(key: Sequence[str]) -> str:
         return printable(label(*key, with_cluster=many))
@@ -140,10 +140,7 @@ def document_of(given: Gathered) -> dict[str, Any]:
             for item in findings
             if item["group"] == "harm"
         ],
-        "ask": [
-            *_questions(findings, advice, rows, name),
-            *_left_out(given.notes.skipped, name),
-        ],
+        "ask": list(_questions(findings, advice, rows, given.notes.skipped, name)),
     }
     told = {
         "kind": KIND,
@@ -414,11 +411,11 @@ def _questions(
     findings: Sequence[Mapping[str, Any]],
     advice: Iterable[Mapping[str, Any]],
     rows: Mapping[Key, Mapping[str, Any]],
+    skipped: Iterable[Skipped],
     name: Any,
 ) -> Iterator[dict[str, Any]]:
-    for item in findings:
-        if item["group"] == "ask":
-            yield _entry(item)
+    """Yield what is open, of findings first, and what could not be judged at all."""
+    yield from (_entry(item) for item in findings if item["group"] == "ask")
     told = {item["key"] for item in findings}
     for key, row in rows.items():
         if row["undecided_share"] in (None, 1.0) and key not in told:
@@ -427,12 +424,9 @@ def _questions(
     for item in advice:
         if item["answer"] == "no advice":
             needs = "; ".join(item["surer"]) or "record more, or state what is not known"
-            yield _open(item["hpa"], item["key"], f"no advice: {'; '.join(item['reasons'])}", needs)
-
-
-def _left_out(skipped: Iterable[Skipped], name: Any) -> Iterator[dict[str, Any]]:
-    for item in skipped:
-        yield _open(name(item.key), item.key, f"left out: {item.reason}", "")
+            why = f"no advice: {'; '.join(item['reasons'])}"
+            yield _open(item["hpa"], item["key"], why, needs)
+    yield from (_open(name(s.key), s.key, f"left out: {s.reason}", "") for s in skipped)
 
 
 def _open(hpa: str, key: Sequence[str], what: str, detail: str) -> dict[str, Any]:

@@ -257,7 +257,7 @@ def _given(request: ReportRequest, history: str, kind: type[Request]) -> str:
 
     Without a history only what is no argument. Where names are replaced, what may hold one is `…`.
     """
-    words = [history] if history else []
+    words = ["…" if request.redact else history] if history else []
     for name, option in kind.options().items():
         value = getattr(request, name, option.default)
         if value == option.default or (option.positional and not history):
@@ -269,8 +269,6 @@ def _given(request: ReportRequest, history: str, kind: type[Request]) -> str:
             text = show_duration(one) if option.kind == "duration" else str(one)
             text = "…" if request.redact and option.kind in _NAMING else text
             words += [text] if option.positional else [flag(name, option), text]
-    if request.redact:
-        words[:1] = ["…"]
     return " ".join(word if word == "…" else shlex.quote(printable(word)) for word in words)
 
 
