@@ -16,7 +16,6 @@ from typing import Any, Final
 import polars as pl
 
 from hpabatch.engine.capacity.run import CapacityPlan
-from hpabatch.engine.findings.run import findings_of
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.replay.run import ReplayNotes
@@ -62,9 +61,9 @@ class Gathered:
         history: as the commands of the page name it; "": names are replaced, so there are none.
         command: what made the page.
         options: of `hpabatch explain`, so that it decides as the page does.
-        plan: of the replay.
         notes: on the replay: HPAs left out, warnings, evidence.
         summary: one row per HPA.
+        found: its findings.
         timelines, moments: by HPA (`series`); of moments also how many there are.
         fleet: the sum of the recorded sizes over time.
         advice: recommendations (`page.advice`).
@@ -74,9 +73,9 @@ class Gathered:
     history: str
     command: str
     options: str
-    plan: ReplayPlan
     notes: ReplayNotes
     summary: pl.DataFrame
+    found: pl.DataFrame
     timelines: Mapping[Key, Any]
     moments: Mapping[Key, tuple[list[Any], int]]
     fleet: Mapping[str, Any]
@@ -84,9 +83,10 @@ class Gathered:
     planned: CapacityPlan | None = None
 
 
-def redacted(given: Gathered) -> Gathered:
-    """Return the same with other names."""
-    names = Names(given.plan)
+def redacted(given: Gathered, plan: ReplayPlan) -> Gathered:
+    """Return what a replay of a plan gave, with other names."""
+    names = Names(plan)
+    summary = join_summaries([names.frame(given.summary)])
     place = MOMENT.index("metric")
     moments = {}
     for key, (rows, count) in given.moments.items():
@@ -100,9 +100,9 @@ def redacted(given: Gathered) -> Gathered:
     return replace(
         given,
         history="",
-        plan=names.plan(given.plan),
         notes=names.notes(given.notes),
-        summary=join_summaries([names.frame(given.summary)]),
+        summary=summary,
+        found=names.findings(given.found, summary, plan),
         timelines={names.key(key): timeline for key, timeline in given.timelines.items()},
         moments=moments,
         advice=[names.advice(item) for item in given.advice],
@@ -120,11 +120,10 @@ def document_of(given: Gathered) -> dict[str, Any]:
     def name(key: Sequence[str]) -> str:
         return printable(label(*key, with_cluster=many))
 
-    found = findings_of(given.summary, given.plan).to_dicts()
     parts = ("finding", "severity", "group", "score", "why", "fix", "evidence")
     findings = [
         {"hpa": name(_key(row)), "key": _key(row)} | {part: row[part] for part in parts}
-        for row in found
+        for row in given.found.iter_rows(named=True)
     ]
     known = [item for item in given.advice if tuple(item["key"]) in there]
     advice = [item | {"hpa": name(item["key"])} for item in known]
