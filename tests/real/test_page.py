@@ -47,7 +47,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     recording = hpabatch.open(found)
     last = recording.report().document()
     (folder / "last.json").write_text(json.dumps({**last, "findings": []}))
-    page = recording.report(advice=told, compare=folder / "last.json")
+    page = recording.report(advice=told, compare=folder / "last.json", phase="5s")
     page.write(folder / "report.html")
     return folder / "report.html"
 
@@ -118,6 +118,7 @@ def test_a_click_opens_an_hpa_and_its_commands_run(
     assert "kubectl patch horizontalpodautoscalers.v2.autoscaling checkout" in view
     command = page.locator("#view .command pre").first.inner_text()
     _, name, *words = shlex.split(command)
+    assert words[-2:] == ["--phase", "5s"]
     done = runner(name, capsysbinary, monkeypatch)(*words)
     assert done.code == 0
     assert "shop/checkout" in done.stdout

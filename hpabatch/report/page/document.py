@@ -16,7 +16,6 @@ from typing import Any, Final
 import polars as pl
 
 from hpabatch.engine.capacity.run import CapacityPlan
-from hpabatch.engine.findings.run import findings_of
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.replay.run import ReplayNotes
@@ -62,9 +61,9 @@ class Gathered:
         history: as the commands of the page name it; "": names are replaced, so there are none.
         command: what made the page.
         options: of `hpabatch explain`, so that it decides as the page does.
-        plan: of the replay.
         notes: on the replay: HPAs left out, warnings, evidence.
         summary: one row per HPA.
+        found: its findings.
         timelines, moments: by HPA (`series`); of moments also how many there are.
         fleet: the sum of the recorded sizes over time.
         advice: recommendations (`page.advice`).
@@ -74,9 +73,9 @@ class Gathered:
     history: str
     command: str
     options: str
-    plan: ReplayPlan
     notes: ReplayNotes
     summary: pl.DataFrame
+    found: pl.DataFrame
     timelines: Mapping[Key, Any]
     moments: Mapping[Key, tuple[list[Any], int]]
     fleet: Mapping[str, Any]
@@ -84,9 +83,10 @@ class Gathered:
     planned: CapacityPlan | None = None
 
 
-def redacted(given: Gathered) -> Gathered:
-    """Return the same with other names."""
-    names = Names(given.plan)
+def redacted(given: Gathered, plan: ReplayPlan) -> Gathered:
+    """Return what a replay of a plan gave, with other names."""
+    names = Names(plan)
+    summary = join_summaries([names.frame(given.summary)])
     place = MOMENT.index("metric")
     moments = {}
     for key, (rows, count) in given.moments.items():
@@ -100,9 +100,9 @@ def redacted(given: Gathered) -> Gathered:
     return replace(
         given,
         history="",
-        plan=names.plan(given.plan),
         notes=names.notes(given.notes),
-        summary=join_summaries([names.frame(given.summary)]),
+        summary=summary,
+        found=names.findings(given.found, summary, plan),
         timelines={names.key(key): timeline for key, timeline in given.timelines.items()},
         moments=moments,
         advice=[names.advice(item) for item in given.advice],
@@ -115,16 +115,15 @@ def document_of(given: Gathered) -> dict[str, Any]:
     totals = total(given.summary)
     rows = {_key(row): row for row in given.summary.iter_rows(named=True)}
     there = {*rows, *(s.key for s in given.notes.skipped)}
-    many = len({key[0] for key in there}) > 1
+    many = len({cluster for cluster, *_ in there if cluster}) > 1
 
     def name(key: Sequence[str]) -> str:
         return printable(label(*key, with_cluster=many))
 
-    found = findings_of(given.summary, given.plan).to_dicts()
     parts = ("finding", "severity", "group", "score", "why", "fix", "evidence")
     findings = [
         {"hpa": name(_key(row)), "key": _key(row)} | {part: row[part] for part in parts}
-        for row in found
+        for row in given.found.iter_rows(named=True)
     ]
     known = [item for item in given.advice if tuple(item["key"]) in there]
     advice = [item | {"hpa": name(item["key"])} for item in known]
@@ -140,10 +139,7 @@ def document_of(given: Gathered) -> dict[str, Any]:
             for item in findings
             if item["group"] == "harm"
         ],
-        "ask": [
-            *_questions(findings, advice, rows, name),
-            *_left_out(given.notes.skipped, name),
-        ],
+        "ask": list(_questions(findings, advice, rows, given.notes.skipped, name)),
     }
     told = {
         "kind": KIND,
@@ -414,11 +410,11 @@ def _questions(
     findings: Sequence[Mapping[str, Any]],
     advice: Iterable[Mapping[str, Any]],
     rows: Mapping[Key, Mapping[str, Any]],
+    skipped: Iterable[Skipped],
     name: Any,
 ) -> Iterator[dict[str, Any]]:
-    for item in findings:
-        if item["group"] == "ask":
-            yield _entry(item)
+    """Yield what is open, of findings first, and what could not be judged at all."""
+    yield from (_entry(item) for item in findings if item["group"] == "ask")
     told = {item["key"] for item in findings}
     for key, row in rows.items():
         if row["undecided_share"] in (None, 1.0) and key not in told:
@@ -427,12 +423,9 @@ def _questions(
     for item in advice:
         if item["answer"] == "no advice":
             needs = "; ".join(item["surer"]) or "record more, or state what is not known"
-            yield _open(item["hpa"], item["key"], f"no advice: {'; '.join(item['reasons'])}", needs)
-
-
-def _left_out(skipped: Iterable[Skipped], name: Any) -> Iterator[dict[str, Any]]:
-    for item in skipped:
-        yield _open(name(item.key), item.key, f"left out: {item.reason}", "")
+            why = f"no advice: {'; '.join(item['reasons'])}"
+            yield _open(item["hpa"], item["key"], why, needs)
+    yield from (_open(name(s.key), s.key, f"left out: {s.reason}", "") for s in skipped)
 
 
 def _open(hpa: str, key: Sequence[str], what: str, detail: str) -> dict[str, Any]:

@@ -13,9 +13,13 @@ from typing import Any, Final
 
 import polars as pl
 
-from hpabatch.engine.fleet.candidates import NEVER_IN_FORCE, Candidate, Skipped
+from hpabatch.engine.analyze.remarks import remarks
+from hpabatch.engine.analyze.run import analyze_hpa
+from hpabatch.engine.fleet.candidates import NEVER_IN_FORCE, Skipped
 from hpabatch.engine.fleet.plan import ReplayPlan
+from hpabatch.engine.replay.attention import apply_rules
 from hpabatch.engine.replay.run import ReplayNotes
+from hpabatch.engine.replay.summary import KEY
 from hpabatch.jobs.folder import DIGEST
 from hpabatch.layout import codes
 from hpabatch.model.objects.describe import metric_name
@@ -39,13 +43,12 @@ _COLUMNS: Final = {
     "target_kind": "kind",
 }
 _FIELDS: Final[dict[type, dict[str, str]]] = {
-    Candidate: {"cluster": "cluster", "namespace": "namespace", "name": "hpa", "labels": "labels"},
     CrossVersionObjectReference: {"kind": "kind", "name": "target", "api_version": "version"},
     MetricIdentifier: {"name": "metric"},
     ResourceMetricSource: {"name": "resource"},
     ContainerResourceMetricSource: {"name": "resource", "container": "container"},
 }
-"""Columns, and fields of an HPA, that hold names, with the kind of these."""
+"""Columns, and fields of a spec, that hold names, with the kind of these."""
 _KEPT: Final = {
     "resource": ("cpu", "memory"),
     "kind": (
@@ -111,14 +114,28 @@ class Names:
             found["metric"] = list(map(self.told, rows["metric"]))
         return rows.with_columns(pl.Series(n, v, pl.String) for n, v in found.items())
 
-    def plan(self, plan: ReplayPlan) -> ReplayPlan:
-        """Return a plan of which only specs, flags and versions are looked at."""
-        profiles = {self.of("cluster", c): p for c, p in plan.versions.profiles.items()}
-        return replace(
-            plan,
-            chosen=tuple(map(self._part, plan.chosen)),
-            flags={self.of("cluster", c): flags for c, flags in plan.flags.items()},
-            versions=replace(plan.versions, profiles=profiles),
+    def findings(
+        self, found: pl.DataFrame, summary: pl.DataFrame, plan: ReplayPlan
+    ) -> pl.DataFrame:
+        """Return findings with sentences made of a summary and of specs with other names.
+
+        Of other findings only what to do is left.
+        """
+        told: dict[tuple[str, ...], tuple[str, str]] = {}
+        for candidate in plan.chosen:
+            flags = plan.flags_of(candidate.cluster)[-1].flags
+            profile = plan.profile_of(candidate.cluster)
+            for one in remarks(analyze_hpa(self._part(candidate.spec), flags, profile)):
+                told.setdefault((*self.key(candidate.key), one.code), (one.text, "{}"))
+        seen = apply_rules(summary).select(*KEY, "rule", "why", "evidence").collect()
+        for *key, rule, why, evidence in seen.iter_rows():
+            told[*key, rule] = why, evidence
+        rows = self.frame(found)
+        keys = rows.select(*KEY, "finding").iter_rows()
+        texts = [told.get(key, (LEFT_OUT, "{}")) for key in keys]
+        return rows.with_columns(
+            pl.Series("why", [why for why, _ in texts], pl.String),
+            pl.Series("evidence", [evidence for _, evidence in texts], pl.String),
         )
 
     def notes(self, notes: ReplayNotes) -> ReplayNotes:
@@ -141,7 +158,7 @@ class Names:
         return item | texts | gone | {"key": list(self.key(item["key"])), "withheld": withheld}
 
     def _part(self, part: Any) -> Any:
-        """Return an HPA, or a part of one, with other names in the fields that hold them."""
+        """Return a spec, or a part of one, with other names in the fields that hold them."""
         match part:
             case tuple():
                 return tuple(map(self._part, part))

@@ -14,6 +14,7 @@ import polars as pl
 from hpabatch.engine.capacity.run import CapacityPlan
 from hpabatch.engine.columns.findings import FINDINGS
 from hpabatch.engine.explain.request import ExplainRequest
+from hpabatch.engine.findings.run import findings_of
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.replay.run import join_notes, replay_shards
@@ -227,16 +228,16 @@ def report_of(
         history=history,
         command=f"hpabatch report {_given(request, history, ReportRequest)}",
         options=_given(request, "", ExplainRequest),
-        plan=plan,
         notes=notes,
         summary=summary,
+        found=findings_of(summary, plan),
         timelines=timelines,
         moments=moments,
         fleet=fleet.told(),
         advice=advice,
         planned=planned,
     )
-    given = redacted(given) if request.redact else given
+    given = redacted(given, plan) if request.redact else given
     more = tuple(filter(None, origins))
     notes = replace(given.notes, warnings=(*given.notes.warnings, *more))
     found = FleetReport(document_of(replace(given, notes=notes)), notes.skipped)
@@ -257,7 +258,7 @@ def _given(request: ReportRequest, history: str, kind: type[Request]) -> str:
 
     Without a history only what is no argument. Where names are replaced, what may hold one is `…`.
     """
-    words = [history] if history else []
+    words = ["…" if request.redact else history] if history else []
     for name, option in kind.options().items():
         value = getattr(request, name, option.default)
         if value == option.default or (option.positional and not history):
@@ -269,8 +270,6 @@ def _given(request: ReportRequest, history: str, kind: type[Request]) -> str:
             text = show_duration(one) if option.kind == "duration" else str(one)
             text = "…" if request.redact and option.kind in _NAMING else text
             words += [text] if option.positional else [flag(name, option), text]
-    if request.redact:
-        words[:1] = ["…"]
     return " ".join(word if word == "…" else shlex.quote(printable(word)) for word in words)
 
 

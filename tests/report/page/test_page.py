@@ -22,6 +22,8 @@ from hypothesis import strategies as st
 
 import hpabatch
 from hpabatch.errors import UsageError
+from hpabatch.jobs.parquet import write_parquet
+from hpabatch.model.printable import printable
 from hpabatch.model.settings.patch import apply_patch
 from hpabatch.report.forms import markdown_text
 from hpabatch.report.page import series
@@ -32,6 +34,7 @@ from hpabatch.report.page.result import FleetReport
 from hpabatch.report.page.series import LINES, MOMENT, FleetSizes, moments_of, timeline_of
 from tests.cli import hostile
 from tests.cli.histories import edit, small
+from tests.report import results
 from tests.report.page.pages import advice, embedded, trajectories
 from tests.sweeps import SPEC
 
@@ -356,3 +359,33 @@ def test_a_week_is_told_of_weeks_alone() -> None:
     assert held_at_max(facts | {"hours": 24.0}).startswith(
         "6.0 h of 24 hours at the limit; maxReplicas 9 costs at most 24 replica-hours of 24 hours"
     )
+
+
+def test_a_capacity_plan_is_shown_and_redacted(history: Path, tmp_path: Path) -> None:
+    planned = results.plan()
+    recording = hpabatch.open(history)
+
+    def page(**words: object) -> FleetReport:
+        for name in ("hpas", "totals"):
+            place = tmp_path / f"{name}.parquet"
+            write_parquet(getattr(planned, name), planned.evidence | evidence, place)
+        return recording.report(plan=tmp_path, **words)
+
+    evidence = {f"sha256:{table}": digest for table, digest in recording.history.digests().items()}
+    told = page().told
+    held = planned.hpas.filter(pl.col("growth") == 1.0)
+    assert [row["limit"] for row in told["plan_sizes"]] == [4] * held.height
+    assert {row["max"] for row in told["plan_sizes"]} == {*held["desired_max"]}
+    names = {printable(f"{row['namespace']}/{row['hpa']}") for row in held.to_dicts()}
+    assert {row["hpa"] for row in told["plan_sizes"]} == names
+    other = page(redact=True).told
+    assert not [
+        name for name in ("shop", "jobs", "[2j", "team") if name in json.dumps(other).lower()
+    ]
+    for one in (told, other):
+        for part in one["plan"]:
+            part["rows"] = sorted(row[1:] for row in part["rows"])
+    assert [part["rows"] for part in told["plan"]] == [part["rows"] for part in other["plan"]]
+    evidence = dict.fromkeys(evidence, "x")
+    with pytest.raises(UsageError, match="is of another history: not one table"):
+        page()

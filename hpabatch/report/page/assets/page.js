@@ -302,7 +302,7 @@
 
   const address = (hpa, t) => `#hpa=${encodeURIComponent(hpa).replaceAll("%2F", "/")}${t ? `&t=${t}` : ""}`;
 
-  const explain = (hpa, t) => `${data.explain} ${quoted(hpa)} --at ${t}${data.explain_options}`;
+  const explain = (hpa, t) => `${data.explain} ${quoted(hpa)} --at ${t} ${data.explain_options}`.trim();
 
   // What led to a decision: what the metrics ask for, then each rule that changed the number.
   function arithmetic(m) {
