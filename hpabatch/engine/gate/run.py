@@ -264,8 +264,8 @@ def _judged(
         if limit.of_total and pairs:
             if limit.measure == "cost" and len(currencies) > 1:
                 raise UsageError(f"{limit.text}: costs are in {', '.join(sorted(currencies))}")
-            before, after = (sum(pair[k] or 0 for pair in pairs) for k in (1, 2))
-            pairs = [(None, before, after)]
+            _, old, new = zip(*pairs, strict=True)
+            pairs = [(None, sum(filter(None, old)), sum(filter(None, new)))]
         for key, before, after in pairs:
             if limit.judge(before, after):
                 yield Exceeded(key, limit, before, after)
