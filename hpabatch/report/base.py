@@ -356,7 +356,7 @@ def skipped_rows(skipped: Iterable[Skipped]) -> Rows:
 
 def many_clusters(hpas: pl.DataFrame) -> bool:
     """Say whether a frame of HPAs is of several clusters."""
-    return hpas["cluster"].n_unique() > 1
+    return len({*hpas["cluster"].unique()} - {""}) > 1
 
 
 def plain(text: str) -> str:

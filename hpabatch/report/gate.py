@@ -12,6 +12,7 @@ import polars as pl
 from hpabatch.engine.columns.findings import FINDINGS
 from hpabatch.engine.columns.gate import BASE, GATE, HEAD
 from hpabatch.engine.gate.run import SAME, GateResult, Key
+from hpabatch.engine.replay.summary import KEY
 from hpabatch.model.printable import counted
 from hpabatch.report.base import (
     HPA,
@@ -48,6 +49,10 @@ def _pair(measure: str, row: Any) -> str:
     if before == after:
         return before
     return f"{before or '-'} -> {after or '-'}"
+
+
+def _keyed(key: Key | None) -> dict[str, Any]:
+    return dict(zip(KEY, key or (None,) * len(KEY), strict=True))
 
 
 def _short(text: object) -> str:
@@ -151,12 +156,10 @@ class Gate(GateResult, Result):
             "passes": self.passes,
             "hpas": Rows(self.rows),
             "exceeded": Rows(
-                {"hpa": self._label(e.key), "limit": e.limit.text, "base": e.base, "head": e.head}
+                _keyed(e.key) | {"limit": e.limit.text, "base": e.base, "head": e.head}
                 for e in self.exceeded
             ),
-            "unknown": Rows(
-                {"hpa": self._label(key), "reason": why} for key, why in self.unknown.items()
-            ),
+            "unknown": Rows(_keyed(key) | {"reason": why} for key, why in self.unknown.items()),
             "findings": Rows(self.findings),
             "evidence": dict(self.evidence),
         }

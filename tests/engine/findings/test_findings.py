@@ -13,15 +13,9 @@ import hpabatch
 from benchmarks.columns import findings_page
 from hpabatch.engine.analyze import remarks
 from hpabatch.engine.columns.findings import FINDINGS
-from hpabatch.engine.findings.catalogue import (
-    ACT,
-    ASK,
-    CATALOGUE,
-    HARM,
-    RECORDING,
-    SEVERITIES,
-)
+from hpabatch.engine.findings.catalogue import CATALOGUE, RECORDING, SEVERITIES
 from hpabatch.engine.quality.problems import RULES as PROBLEMS
+from hpabatch.engine.replay.attention import ACT, ASK, HARM
 from hpabatch.errors import EXIT_REFUSED
 from hpabatch.report.findings import Findings
 from tests.cli.commands import invoke
