@@ -1,4 +1,4 @@
-"""Connections of an HTTP client: fences, deadlines, sockets that another thread can shut.
+"""Connections of an HTTP client: fences, deadlines, bodies of a bounded size.
 
 All bytes of a client pass here, below the HTTP library. It bounds the time between two pieces of a
 response. A server that now and then sends a byte of its headers, or an interim response (1xx), is

@@ -17,8 +17,6 @@ from hpabatch.cluster.objects.types import (
     Thing,
     UsageSample,
 )
-from hpabatch.live.passes.decide import Decider
-from hpabatch.live.passes.result import PassResult
 from hpabatch.model.objects.defaults import default_hpa
 from hpabatch.model.objects.hpa import (
     HPA,
@@ -30,23 +28,11 @@ from hpabatch.model.objects.hpa import (
 )
 from hpabatch.model.quantity import Quantity
 from hpabatch.model.requests import ContainerRequests
-from hpabatch.model.versions import DEFAULT_K8S, ControllerFlags, profile_for
 
 NOW_MS = 1_800_000_000_000
 PERIOD_MS = 15_000
 _CREATED_MS = NOW_MS - 3_600_000
 _PODS = 2
-
-
-def two_passes() -> PassResult:
-    """Decide a synthetic HPA of two pods twice and return the second pass: 2 pods, 4 wanted."""
-    decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags())
-    decider.apply(changes())
-    for now_ms in (NOW_MS, NOW_MS + PERIOD_MS):
-        result = decider.decide(now_ms, responses(now_ms))
-        result.why(0)
-        result.document(0)
-    return result
 
 
 def changes() -> list[Change]:

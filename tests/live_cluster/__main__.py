@@ -27,7 +27,7 @@ from tests.live_cluster.ground import (
 from tests.live_cluster.scene import scene
 from tests.live_cluster.script import Step, idle, plain_script, random_script, run_steps
 from tests.live_cluster.script import short_script as script
-from tests.live_cluster.server import Server, StatusWatch, open_server
+from tests.live_cluster.server import Server, open_server
 from tests.live_cluster.verdict import Run, Verdict, judge, judge_truth, load_run
 
 FOLDER = Path("build/test-cluster")
@@ -100,8 +100,6 @@ def _run_on(server: Server, ground: Ground, options: argparse.Namespace) -> Run:
         loop: AbstractContextManager[plug.Live | None] = nullcontext()
         if not options.truth_only:
             loop = plug.running_live(ground, options.folder, every_ms, stage.namespace)
-        watch = StatusWatch(server, stage.namespace)
-        watch.start()
         with loop as live:
             tell("the loop is ready")
             if ground.stub is not None:
@@ -111,18 +109,13 @@ def _run_on(server: Server, ground: Ground, options: argparse.Namespace) -> Run:
             wait = partial(live.to_next_pass_s, AHEAD_MS) if live else lambda: 0.0
             run_steps(_steps(ground, options), stage, ground.flags.sync_s, wait, tell)
             end_ms = time.time_ns() // 1_000_000
-        watch.stop()
-        seen = {
-            name: [(one.at_ms, one.current, one.desired) for one in rows]
-            for name, rows in watch.seen.items()
-        }
     tell("everything is removed")
     flags = ground.flags
     run = Run(
         folder=options.folder, namespace=stage.namespace, end_ms=end_ms, every_ms=every_ms,
         window_ms=round(flags.downscale_stabilization_s * 1000),
-        sync_ms=round(flags.sync_s * 1000), k8s=ground.k8s, gates=ground.gates,
-        audit=ground.audit, lively=ground.own and options.seed is None, statuses=seen,
+        k8s=ground.k8s, gates=ground.gates,
+        audit=ground.audit, lively=ground.own and options.seed is None,
     )  # fmt: skip
     run.save()
     return run
@@ -143,7 +136,6 @@ def _verdict(run: Run, cases: Sequence[Case], truth_only: bool) -> Verdict:
 def _tell(verdict: Verdict, skipped: Sequence[str]) -> int:
     _say(report.table(verdict))
     _say(report.differences(verdict))
-    _say(verdict.notes)
     _say(report.counts(verdict))
     _say(report.skips(skipped, SKIPS))
     _say(report.failures(verdict))

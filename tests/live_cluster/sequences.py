@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tests.live_cluster.recording import Decisions
-from tests.live_cluster.truth import Hpa, distinct
+from tests.live_cluster.truth import Hpa
 
 
 class At(NamedTuple):
@@ -50,7 +50,3 @@ def compare_told(hpa: Hpa, told: Sequence[At], decided: Decisions) -> list[Diffe
             again = "nothing" if other is None else f"{other.size} at {other.at_ms}"
             return [Difference(hpa, at, f"said {mine}", f"replayed {again}", "")]
     return []
-
-
-def sizes_of(theirs: Sequence[At]) -> list[int]:
-    return distinct(one.size for one in theirs)

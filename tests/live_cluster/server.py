@@ -1,6 +1,6 @@
-"""A small client of a real API server, and what it says while an HPA is watched.
+"""A small client of a real API server.
 
-It decodes and watches by itself: hpabatch's own client is what is tested here. It takes that one's
+It decodes by itself: hpabatch's own client is what is tested here. It takes that one's
 way into the cluster, which knows every kind of credentials.
 """
 
@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import httpx2
 
 from hpabatch.cluster.connection.connect import connect
 
 Json: TypeAlias = dict[str, Any]
-HPA_COLLECTION = "/apis/autoscaling/v1/horizontalpodautoscalers"
 _PATCHES = {
     "merge": "application/merge-patch+json",
     "strategic": "application/strategic-merge-patch+json",
@@ -114,61 +112,3 @@ def open_server(kubeconfig: Path) -> Iterator[Server]:
     setattr(connection.network, "check", lambda buffer, opened: None)  # noqa: B010
     yield Server(connection.client(), connection.server)
     connection.close()
-
-
-class Seen(NamedTuple):
-    """The status of an HPA as a watch showed it, and when; None: not there."""
-
-    at_ms: int
-    current: int | None
-    desired: int | None
-
-
-class StatusWatch:
-    """The statuses of the HPAs of a namespace, in a thread of its own."""
-
-    def __init__(self, server: Server, namespace: str) -> None:
-        self.path = f"/apis/autoscaling/v1/namespaces/{namespace}/horizontalpodautoscalers"
-        self.server = server
-        self.seen: dict[str, list[Seen]] = {}
-        self.problem = ""
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._ended.set()
-
-    def _run(self) -> None:
-        version = "0"
-        while not self._ended.is_set():
-            try:
-                version = self._watch(version)
-            except (httpx2.HTTPError, ValueError) as error:
-                self.problem = repr(error)
-                time.sleep(0.2)
-
-    def _watch(self, version: str) -> str:
-        query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": "300"}
-        timeout = httpx2.Timeout(10, read=320)
-        where = self.server.address + self.path
-        with self.server.http.stream("GET", where, params=query, timeout=timeout) as answer:
-            for line in answer.iter_lines():
-                if self._ended.is_set():
-                    break
-                event = json.loads(line)
-                if event["type"] == "ERROR":
-                    return "0"
-                version = event["object"]["metadata"]["resourceVersion"]
-                self._note(event)
-        return version
-
-    def _note(self, event: Json) -> None:
-        status = event["object"].get("status", {})
-        entry = Seen(time.time_ns() // 1_000_000, None, None)
-        if event["type"] != "DELETED" and "desiredReplicas" in status:
-            current = status.get("currentReplicas", 0)  # newer versions leave a zero out
-            entry = entry._replace(current=current, desired=status["desiredReplicas"])
-        self.seen.setdefault(event["object"]["metadata"]["name"], []).append(entry)

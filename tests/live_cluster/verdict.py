@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,7 @@ from tests.live_cluster.cases import Case
 from tests.live_cluster.compare import Agreement, compare_decisions
 from tests.live_cluster.plug import told_sizes
 from tests.live_cluster.recording import Recording, open_recording
-from tests.live_cluster.sequences import (
-    At,
-    Difference,
-    changes,
-    compare_told,
-    sizes_of,
-)
+from tests.live_cluster.sequences import Difference, compare_told
 from tests.live_cluster.truth import Hpa, Truth, read_truth
 
 MOST_EXPLAINED = 0.02  # of all decisions at the controller's instants
@@ -30,29 +24,24 @@ LATE_MS = 250  # a pass may come that much later than it should, on a busy machi
 
 @dataclass(frozen=True)
 class Run:
-    """What was run, until when it counts; `lively`: each case is to move as its table says.
-
-    `statuses` by HPA are those that a watch showed: (ms, current, desired).
-    """
+    """What was run, until when it counts; `lively`: each case is to move as its table says."""
 
     folder: Path
     namespace: str
     end_ms: int
     every_ms: int
     window_ms: int
-    sync_ms: int
     k8s: str | None
     gates: str
     audit: Path | None
     lively: bool
-    statuses: Mapping[str, Sequence[tuple[int, int | None, int | None]]]
 
     def save(self) -> None:
         kept = {
             "namespace": self.namespace, "end_ms": self.end_ms, "every_ms": self.every_ms,
-            "window_ms": self.window_ms, "sync_ms": self.sync_ms, "k8s": self.k8s,
+            "window_ms": self.window_ms, "k8s": self.k8s,
             "gates": self.gates, "audit": str(self.audit) if self.audit else None,
-            "lively": self.lively, "statuses": self.statuses,
+            "lively": self.lively,
         }  # fmt: skip
         (self.folder / "run.json").write_text(json.dumps(kept))
 
@@ -65,10 +54,8 @@ def load_run(folder: Path) -> Run:
     kept: dict[str, Any] = json.loads((folder / "run.json").read_text())
     audit = Path(kept["audit"]) if kept["audit"] else None
     texts = (kept["k8s"], kept["gates"])
-    times = (kept["end_ms"], kept["every_ms"], kept["window_ms"], kept["sync_ms"])
-    return Run(
-        folder, kept["namespace"], *times, *texts, audit, bool(kept["lively"]), kept["statuses"]
-    )  # fmt: skip
+    times = (kept["end_ms"], kept["every_ms"], kept["window_ms"])
+    return Run(folder, kept["namespace"], *times, *texts, audit, bool(kept["lively"]))
 
 
 @dataclass
@@ -89,10 +76,9 @@ class Row:
 
 @dataclass
 class Verdict:
-    """Rows of all cases, and what else was noticed."""
+    """Rows of all cases."""
 
     rows: list[Row] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
 
     @property
     def explained_share(self) -> float:
@@ -118,7 +104,7 @@ class Verdict:
 
 
 def judge_truth(run: Run, cases: Sequence[Case]) -> tuple[Truth, Verdict]:
-    """Judge what the controller did: is there something to compare, do log and watch agree?"""
+    """Judge what the controller did: is there something to compare?"""
     verdict = Verdict()
     truth = Truth()
     if run.audit is not None:
@@ -127,30 +113,10 @@ def judge_truth(run: Run, cases: Sequence[Case]) -> tuple[Truth, Verdict]:
         truth = read_truth(run.audit, known).until(run.end_ms)
     for case in cases:
         hpa = run.hpa(case)
-        theirs = _theirs(run, truth, hpa)
-        sizes = sizes_of(theirs)
-        syncs = len(truth.syncs.get(hpa, ()))
+        sizes = truth.sizes(hpa)
         dull = run.lively and len(sizes) < case.moves
-        verdict.rows.append(Row(case, syncs, sizes, dull))
-        written = changes([(s.at_us // 1000, s.desired) for s in truth.statuses.get(hpa, ())])
-        seen = [size for size in sizes_of(_seen(run, hpa)) if size]
-        if run.audit is not None and [s.size for s in written if s.size] != seen:
-            verdict.notes.append(
-                f"{case.name}: a watch showed other statuses ({seen}) than the log ({written})"
-            )
+        verdict.rows.append(Row(case, len(truth.syncs.get(hpa, ())), sizes, dull))
     return truth, verdict
-
-
-def _seen(run: Run, hpa: Hpa) -> list[At]:
-    seen = run.statuses.get(hpa.name, ())
-    return changes([(at_ms, desired) for at_ms, _, desired in seen if at_ms <= run.end_ms])
-
-
-def _theirs(run: Run, truth: Truth, hpa: Hpa) -> list[At]:
-    """Return the controller's sizes: of its syncs, else of the statuses that a watch showed."""
-    if run.audit is None:
-        return [one for one in _seen(run, hpa) if one.size]
-    return changes([(sync.at_ms, sync.desired) for sync in truth.syncs.get(hpa, ())])
 
 
 def judge(run: Run, cases: Sequence[Case]) -> Verdict:

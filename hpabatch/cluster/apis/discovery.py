@@ -1,4 +1,4 @@
-"""Facts of a cluster: server version, API groups, resources, clock skew.
+"""Facts of a cluster: server version, API groups, resources, paths of scales, clock skew.
 
 Responses are cached, the absence of something only shortly: a group may be installed at any time.
 While the server fails, the last response counts.

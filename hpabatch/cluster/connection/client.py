@@ -1,4 +1,4 @@
-"""Kubernetes API client, read-only: gets, paged lists, watches.
+"""Kubernetes API client, read-only: gets, paged lists, watches, several requests at once.
 
 Only GET requests are sent. Gets and lists are retried within one deadline; a watch is one attempt,
 because only its caller knows where to resume (`cluster.watch.watch`).

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
 
@@ -232,6 +233,12 @@ def response_to(key: MetricKey, responses: Responses) -> Response | None:
 def clock_ms() -> int:
     """Return the time, UTC ms."""
     return time.time_ns() // 1_000_000
+
+
+def show_ms(ms: int) -> str:
+    """Return a timestamp as RFC 3339 with milliseconds, in UTC."""
+    shown = datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return shown.replace("+00:00", "Z")
 
 
 def elapsed_ms() -> int:

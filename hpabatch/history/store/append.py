@@ -82,12 +82,20 @@ class StoreWriter:
         """Append a log entry, unless its part is there.
 
         Raises:
-            HistoryError, UsageError: see `append`.
+            HistoryError, UsageError: see `append`, or a file of the entry was deleted meanwhile.
         """
 
         def whole(snapshot: Snapshot) -> LogEntry | None:
             if entry.part and entry.part in snapshot.parts:
                 return None
+            with ThreadPoolExecutor(16) as pool:
+                tails = list(pool.map(lambda file: self.storage.tail(file.path, 1), entry.add))
+            if None in tails:
+                url = self.storage.url(entry.add[tails.index(None)].path)
+                raise UsageError(
+                    f"{url} was removed by a compaction before its part was complete, and nothing "
+                    "of the part was added; write the part again, in less than a day"
+                )
             add, remove = ((), ()) if amend is None else amend(snapshot)
             return replace(entry, add=(*add, *entry.add), remove=(*remove, *entry.remove))
 

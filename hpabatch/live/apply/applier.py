@@ -20,7 +20,6 @@ import numpy as np
 
 from hpabatch.cluster.apis.discovery import target_key
 from hpabatch.cluster.connection.writes import WriteClient
-from hpabatch.cluster.objects.types import ScaleKey
 from hpabatch.layout import codes
 from hpabatch.live.apply.guards import (
     Change,
@@ -325,17 +324,15 @@ class Applier:
         return {change.h: one for change, one in pairs}
 
     def _write(self, change: Change) -> Written:
-        scale = self._lane(change).scale
-        return self.scales.write(self._target_of(change), change.before, change.after, scale)
+        lane = self._lane(change)
+        target = target_key(change.key[0], lane.spec.scale_target_ref)
+        return self.scales.write(target, change.before, change.after, lane.scale)
 
     def _lane(self, change: Change) -> Lane:
         lane = self.decider.lanes.get(change.key)
         if lane is None:
             raise AssertionError("a decided HPA has a lane until the next pass")
         return lane
-
-    def _target_of(self, change: Change) -> ScaleKey:
-        return target_key(change.key[0], self._lane(change).spec.scale_target_ref)
 
     def _kept_ms(self, key: LaneKey) -> int:
         lane = self.decider.lanes.get(key)

@@ -27,11 +27,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from hpabatch.cluster.objects.types import clock_ms
+from hpabatch.cluster.objects.types import clock_ms, show_ms
 from hpabatch.errors import UsageError
 from hpabatch.history.files import flush
 from hpabatch.live.apply.scales import Written
@@ -87,7 +86,7 @@ class Journal:
         self._append([])
 
     def _encoded(self, lines: Iterable[Fields]) -> list[bytes]:
-        ts = _show_ms(self._clock())
+        ts = show_ms(self._clock())
         return [
             printable_json(json.dumps({"ts": ts, **self._common, **_full(line)})).encode() + b"\n"
             for line in lines
@@ -148,11 +147,6 @@ def outcomes(lines: Sequence[Fields], written: Sequence[Written]) -> list[Fields
         }
         for line, one in zip(lines, written, strict=True)
     ]
-
-
-def _show_ms(ms: int) -> str:
-    shown = datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
-    return shown.replace("+00:00", "Z")
 
 
 def _full(line: Fields) -> dict[str, object]:

@@ -41,7 +41,7 @@ def silence_s(period_s: float) -> float:
 
 
 class Silence:
-    """The time without a sign of another controller, as readings of the probe show it.
+    """The time without a sign (`evidence`) of another controller, as readings of the probe show it.
 
     After an outage of the API server a controller may have been started, and begins within a sync
     period: a short one hides nothing in so long a time. For one thread.
@@ -63,11 +63,6 @@ class Silence:
         self._began_s = self._last_s = -math.inf  # of readings without status
         self.evidence = ""
 
-    def hear(self, evidence: str) -> None:
-        """Take a sign of another controller."""
-        self.interrupt()
-        self.evidence = evidence
-
     def quiet(self) -> None:
         """Take note that the probe was read and has no status."""
         now = self._clock()
@@ -78,7 +73,7 @@ class Silence:
             self.evidence = ""  # it is gone: a later silence has nothing to do with it
 
     def interrupt(self) -> None:
-        """Begin anew without evidence: there was no probe."""
+        """Begin anew."""
         self._began_s = self._last_s = -math.inf
 
     @property
@@ -136,7 +131,8 @@ class Probe:
             return ""
         status = found.get("status") or {}
         if any(status.get(name) for name in _WRITTEN):
-            self._silence.hear(f"the probe HPA {'/'.join(self.key)} has got a status")
+            self._silence.interrupt()
+            self._silence.evidence = f"the probe HPA {'/'.join(self.key)} has got a status"
             if leads:
                 self._client.write("DELETE", path, None, _TIMEOUT_S)
             return ""

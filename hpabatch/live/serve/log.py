@@ -36,10 +36,9 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final, TextIO
 
-from hpabatch.cluster.objects.types import clock_ms
+from hpabatch.cluster.objects.types import clock_ms, show_ms
 from hpabatch.live.passes.result import (
     ACTIONS,
     ERRORS,
@@ -69,12 +68,6 @@ _MOST_LINES: Final = 50
 _MOST_TEXTS: Final = 10
 """The most messages per problem that are kept to avoid repetition."""
 _Field = str | int
-
-
-def show_ms(ms: int) -> str:
-    """Return a timestamp as RFC 3339 with milliseconds, in UTC."""
-    shown = datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
-    return shown.replace("+00:00", "Z")
 
 
 class LineLog:

@@ -20,6 +20,7 @@ from hpabatch.history.columns import TIME
 from hpabatch.history.info import describe_history
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
+from hpabatch.history.store import append as store
 from hpabatch.history.store.append import open_writer
 from hpabatch.history.store.catalog import LogEntry, entry_name, load_snapshot, quote
 from hpabatch.history.store.storage import LocalStorage, is_folder
@@ -241,6 +242,27 @@ def test_a_writer_that_slept_through_a_compaction_is_not_lost(tmp_path: Path) ->
     history = open_history(tmp_path)
     assert history.read("controller").height == 2
     assert describe_history(history).parts == 2
+
+
+def test_a_part_whose_files_were_removed_as_nobodys_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "BUFFER_ROWS", 1)
+    writer = open_writer(tmp_path)
+    with (  # noqa: PT012
+        pytest.raises(
+            UsageError, match=r"was removed by a compaction before its part was complete"
+        ),
+        writer.part("slow") as part,
+    ):
+        part.add("controller", one_start(1))
+        compact(tmp_path, grace_s=-1)
+    history = open_history(tmp_path)
+    assert history.tables == ()
+    assert describe_history(history).parts == 0
+    with writer.part("slow") as part:
+        part.add("controller", one_start(1))
+    assert open_history(tmp_path).read("controller").height == 1
 
 
 def test_a_folder_that_somebody_removes_between_is_made_again(

@@ -80,7 +80,7 @@ def test_one_that_is_refused_and_mended() -> None:
 
 
 def test_targets_of_bad_versions_have_scales_of_their_own() -> None:
-    """An apiVersion of two slashes stands as the group, as `cluster.apis.scales` has it."""
+    """An apiVersion of two slashes stands as the group, as `cluster.apis.discovery` has it."""
     case = Case()
     ref = {"apiVersion": "apps/v1/extra", "kind": "Deployment", "name": "web"}
     case.hpa(scaleTargetRef=ref)
