@@ -114,7 +114,6 @@ class ClusterObjects:
         workloads: by namespace, kind and name; extensions' kinds are those of apps.
         pods: by namespace and name.
         budgets: disruption budgets, by namespace and name.
-        repeated: objects that were given twice, with other content; the last one counts.
     """
 
     hpas: Mapping[PodKey, HPA] = field(default_factory=dict)
@@ -124,7 +123,6 @@ class ClusterObjects:
     budgets: Mapping[PodKey, BudgetObject] = field(default_factory=dict)
     domains: Domains = field(default_factory=Domains)
     skipped: Mapping[str, int] = field(default_factory=dict)
-    repeated: tuple[str, ...] = ()
     digest: str = ""
 
     @cached_property
@@ -224,12 +222,6 @@ class ClusterObjects:
                 "read: its size is not known, its requests are those of its pods alone; add: "
                 f"kubectl get {kind.lower()} -A -o yaml"
             )
-        if self.repeated:
-            more = f" and {len(self.repeated) - 1} more" if len(self.repeated) > 1 else ""
-            found.append(
-                f"--objects: {self.repeated[0]}{more} given twice with other content: the last one "
-                "counts"
-            )
         return found
 
 
@@ -302,7 +294,6 @@ class _Reader:
         }  # fmt: skip
         self._domains = Domains()
         self._skipped: Counter[str] = Counter()
-        self._repeated: dict[str, None] = {}
 
     def found(self) -> ClusterObjects:
         hpas: dict[PodKey, HpaObject] = self._found["hpa"]
@@ -314,7 +305,6 @@ class _Reader:
             budgets=self._found["budget"],
             domains=self._domains,
             skipped=dict(self._skipped),
-            repeated=tuple(self._repeated),
             digest=self._digest.hexdigest(),
         )
 
@@ -366,10 +356,7 @@ class _Reader:
     def _put(self, what: str, kind: str, thing: Any) -> None:
         key = (thing.namespace, thing.name)
         place = (thing.namespace, kind, thing.name) if what == "workload" else key
-        before = self._found[what].get(place)
-        if before is not None and before != thing:
-            self._repeated[f"{kind} {'/'.join(key)}"] = None
-        self._found[what][place] = thing
+        self._found[what][place] = thing  # (of an object that is given twice the last one counts)
 
 
 def _values(

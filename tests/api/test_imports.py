@@ -53,8 +53,8 @@ def test_an_import_writes_or_looks(places: dict[str, Any]) -> None:
 def test_options_are_checked() -> None:
     with pytest.raises(UsageError, match=r"map: expected a map file, got none"):
         import_table("usage.csv", dry_run=True)
-    with pytest.raises(UsageError, match="unknown option strickt: did you mean strict"):
-        import_table("usage.csv", map="map.yaml", strickt=True)  # type: ignore[call-arg]
+    with pytest.raises(UsageError, match="unknown option replaze: did you mean replace"):
+        import_table("usage.csv", map="map.yaml", replaze=True)  # type: ignore[call-arg]
     with pytest.raises(UsageError, match="max_gap: expected a duration of at least 3m, got 1m"):
         import_prometheus("http://127.0.0.1:9", out="history", max_gap="1m")
 

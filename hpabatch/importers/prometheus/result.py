@@ -86,7 +86,6 @@ class ImportResult:
         lacking: HPAs (namespace/name) by what is missing of them.
         podless, podded: HPAs of whose target no pod was found in some window, and in some one was.
         remarks: sentences of what does not fit together.
-        unused: manifests of HPAs that nobody exported, in no window and no cluster.
         figures: counters of requests, see `http.Figures`.
     """
 
@@ -106,7 +105,6 @@ class ImportResult:
     podless: set[str] = field(default_factory=set)
     podded: set[str] = field(default_factory=set)
     remarks: dict[str, None] = field(default_factory=dict)
-    unused: set[str] | None = None
     figures: Mapping[str, object] = field(default_factory=dict)
 
     def see(self, cluster: str, what: str, names: Iterable[tuple[str, str]]) -> None:
@@ -151,8 +149,6 @@ class ImportResult:
         lacking = dict(self.lacking)
         if self.podless - self.podded:
             lacking["no pod of what it scales was found"] = self.podless - self.podded
-        if self.unused:
-            lacking["a manifest is of no HPA that was exported"] = self.unused
         for what, names in sorted(lacking.items()):
             some = ", ".join(sorted(names)[:5]) + (", …" if len(names) > 5 else "")
             many = counted(len(names), "HPA")

@@ -119,7 +119,8 @@ def open_input(request: TableRequest) -> TableInput:
     parts = open_parts(find_files(request.inputs), table)
     # Of the map and what it names: lists, manifests and objects.
     context = hashlib.sha256(read_regular(Path(request.map)))
-    context.update(repr((READER_VERSION, table.requests, table.limits)).encode())
+    # (with an empty list, so that imports of earlier versions keep their names)
+    context.update(repr((READER_VERSION, table.requests, table.limits, [])).encode())
     if table.time.start_ms is not None:
         context.update(str(table.time.start_ms).encode())
     if beside is not None:

@@ -282,7 +282,6 @@ def test_documents_of_keda_and_of_nobody() -> None:
     given = [hpa(), hpa(name="other")]
     found = found_specs([(-900, hpa())], manifests=given, methods={PLACE: "keda"})
     assert methods(found, METRICS) == ["keda"]
-    assert found.unused == {("shop", "other")}
 
 
 # -- events

@@ -42,7 +42,7 @@ def test_one_of_two_jobs_counts() -> None:
     )
     times, noted = kept(both)
     assert times == {"kubelet": [0], "cadvisor": [5, 35, 65, 95]}
-    assert noted == {("duplicate", "one source of each counts"): 1}
+    assert noted == {("duplicate", ""): 1}
 
 
 def test_the_finer_one_is_preferred_to_the_one_with_the_smaller_name() -> None:

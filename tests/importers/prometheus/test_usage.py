@@ -138,7 +138,7 @@ def test_two_jobs_count_once_and_both_metrics_come_from_the_same() -> None:
     assert [row[4] // 1000 for row in found] == [7 + 30 * k for k in range(10)]
     assert {row[6] for row in found[1:]} == {100}
     assert all(row[7] is not None for row in found)
-    assert dict(findings.counts) == {("duplicate", "one source of each counts"): 1}
+    assert dict(findings.counts) == {("duplicate", ""): 1}
 
 
 def test_containers_looked_at_one_by_one_become_samples_of_the_pod() -> None:

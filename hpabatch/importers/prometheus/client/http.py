@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final, NoReturn, TypeVar
 from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies
@@ -113,23 +113,16 @@ class Figures:
     Attributes:
         requests: that were sent, retries among them.
         retries: attempts after the first.
-        by_status: replies by status; 0: none came.
         bytes: of all replies, uncompressed.
-        received_bytes: of all replies, as they came.
-        largest_bytes, largest_samples: of one reply, and of one response.
-        waited_s: from sending a request to its last byte, of all requests together.
+        largest_samples: of one response.
         paused_s: the time that all threads together waited because the server asked for it.
     """
 
     requests: int = 0
     retries: int = 0
-    by_status: dict[int, int] = field(default_factory=dict)
     bytes: int = 0
-    received_bytes: int = 0
     samples: int = 0
-    largest_bytes: int = 0
     largest_samples: int = 0
-    waited_s: float = 0.0
     paused_s: float = 0.0
 
 
@@ -239,8 +232,7 @@ class Server:
     def figures(self) -> Figures:
         """What was asked so far, and what came back; a copy."""
         with self._lock:
-            by_status = dict(sorted(self._figures.by_status.items()))
-            return replace(self._figures, by_status=by_status)
+            return replace(self._figures)
 
     def get(self, asks: Sequence[Request]) -> list[Samples]:
         """Return the responses to several requests, in their order, divided where too large.
@@ -515,29 +507,23 @@ class Server:
         request = self._client.build_request(
             method, address, content=content, headers=headers, timeout=timeout
         )
-        status, body, received = 0, bytearray(), 0
+        body = bytearray()
         try:
             # All of them are queries, also those that are POSTed.
             with self._network.sending(timeout_s, lambda sent: None):
                 response = self._client.send(request, stream=True)
             try:
-                status, self._has_replied = response.status_code, True
+                self._has_replied = True
                 self._read(response, body, begun)
-                received = response.num_bytes_downloaded
             finally:
                 response.close()
         except httpx2.HTTPError as error:
             self._fail(error)
         finally:
             with self._lock:
-                figures = self._figures
-                figures.requests += 1
-                figures.by_status[status] = figures.by_status.get(status, 0) + 1
-                figures.bytes += len(body)
-                figures.received_bytes += received
-                figures.largest_bytes = max(figures.largest_bytes, len(body))
-                figures.waited_s += self._clock() - begun
-        return Reply(status, response.headers, body)
+                self._figures.requests += 1
+                self._figures.bytes += len(body)
+        return Reply(response.status_code, response.headers, body)
 
     def _read(self, response: httpx2.Response, body: bytearray, begun: float) -> None:
         most, slowest_s = self.limits.response_bytes, _SLOWEST * self.limits.timeout_s

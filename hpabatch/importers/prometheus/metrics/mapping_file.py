@@ -148,7 +148,7 @@ _OPERATORS: Final = {"=": "=", "==": "=", "!=": "!=", "in": "=~", "notin": "!~"}
 
 
 def selector_matchers(selector: str) -> list[str]:
-    """Return a metric's selector as matchers of PromQL, as prometheus-adapter writes them.
+    """Return a metric's selector as matchers of PromQL.
 
     Raises:
         ValueError: it cannot be said in PromQL; a sentence.

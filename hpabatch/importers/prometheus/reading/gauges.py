@@ -84,7 +84,7 @@ def one_source(
     )
     marked = points.with_columns(worse=worse, best=before)
     left_out = marked.filter("worse")
-    findings.note("duplicate", "one source of each counts", left_out["thing"].n_unique())
+    findings.note("duplicate", count=left_out["thing"].n_unique())
     kept = samples.points.join(
         left_out.select("series", "ts"), on=["series", "ts"], how="anti", maintain_order="left"
     )

@@ -305,8 +305,6 @@ class WindowImport:
             counted = result.podded if has_pods else result.podless
             counted.add(f"{labelled}{namespace}/{name}")
         result.remarks.update(dict.fromkeys(found.warnings))
-        unused = {"/".join(one) for one in found.unused}
-        result.unused = unused if result.unused is None else result.unused & unused
 
 
 def _digest(things: Sequence[object]) -> str:

@@ -255,7 +255,6 @@ class SpecWindow:
         left_out: HPAs whose spec is not known, at times or always, and why.
         without_behavior: HPAs whose behavior is not known; they have Kubernetes' defaults.
         sources: how behavior and metrics of each HPA were come by.
-        unused: documents of HPAs that are neither exported nor recorded.
         warnings: documents that cannot be those of the HPAs that were exported.
     """
 
@@ -269,7 +268,6 @@ class SpecWindow:
     left_out: dict[Place, str] = field(default_factory=dict)
     without_behavior: set[Place] = field(default_factory=set)
     sources: list[Source] = field(default_factory=list)
-    unused: set[Place] = field(default_factory=set)
     warnings: list[str] = field(default_factory=list)
 
     def kinds(self) -> dict[tuple[str, str, str], str]:
@@ -323,7 +321,6 @@ def spec_rows(
         one = timeline(known, span, heartbeats)
         rows += one.rows
         _take(found, known, one, (methods or {}).get(place, MANIFEST))
-    found.unused = set(documents)
     found.rows = pl.DataFrame(rows, schema=SPECS)
     specs = found.rows.select("namespace", "name", "spec").unique(maintain_order=True)
     found.hpas = [

@@ -127,7 +127,7 @@ def draft_map(sample: Sample, stem: str, start: str = "") -> Found:
     _add_sizes(draft, amounts)
     taken = {*names.used(), *(a.column.name for a in usage.values())}
     taken |= {column.name for column in stated.values()}
-    _tell_unused(draft, [column for column in rest if column.name not in taken], metric)
+    _tell_unused(draft, [column for column in rest if column.name not in taken])
     failed = next((c for c in rest if c.key == "failed" and len(c.distinct()) == 1), None)
     goal = ""
     if failed is not None and not failed.values.null_count():
@@ -273,8 +273,8 @@ def _add_sizes(draft: Draft, amounts: Sequence[Amount]) -> None:
             draft.add(section, resource, _ASSUMED_SIZE[resource], assumed=told)
 
 
-def _tell_unused(draft: Draft, columns: Sequence[Column], metric: str) -> None:
-    """Tell which columns nothing is read from, and how numbers become Pods metrics."""
+def _tell_unused(draft: Draft, columns: Sequence[Column]) -> None:
+    """Tell which columns nothing is read from."""
     text = " ".join(e.value for part in draft.sections.values() for e in part.values())
     left = [column for column in columns if scalar(column.name) not in text]
     if not left:
@@ -282,9 +282,3 @@ def _tell_unused(draft: Draft, columns: Sequence[Column], metric: str) -> None:
     shown = ", ".join(column.name for column in left[:_SHOWN])
     more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
     draft.unused.append(f"not used: {shown}{more}")
-    numbers = [c for c in left if c.kind is Kind.number and not c.has("cpu", "mem", "memory")]
-    if numbers and not metric:
-        name = scalar(numbers[0].name)
-        source = flow(column=name, unit="one", of=_of_pods(numbers[0], draft.level))
-        told = f"a number may be a Pods metric of an HPA: metrics: {{{name}: {source}}}"
-        draft.unused.append(told)

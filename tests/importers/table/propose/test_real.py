@@ -31,7 +31,7 @@ def test_pods_of_two_applications(tmp_path: Path) -> None:
     rows = pl.read_parquet(FOLDER / "k8s_pods_nezha.parquet")
     rows = rows.filter(pl.col("workload").str.contains("^(ts-[a-b]|cart|front|email)"))
     text, result = imported(tmp_path, rows)
-    for part in ("level: pod", "namespace: app", "workload: workload", "unit: MiB}",
+    for part in ("level: pod", "workload: workload", "unit: MiB}",
                  "cpu: {column: cpu_millicores, unit: millicores}"):  # fmt: skip
         assert part in text
     assert result.written["pod_metrics"] == rows.height
@@ -43,7 +43,7 @@ def test_runs_of_a_real_hpa(tmp_path: Path) -> None:
     one = pl.col("scaler") == pl.col("scaler").first()
     rows = rows.filter(one, pl.col("service").str.contains("^(cart|front)"))
     text, result = imported(tmp_path, rows)
-    for part in ("level: workload", "namespace: app", "replicas: replicas",
+    for part in ("level: workload", "replicas: replicas",
                  "unit: millicores, of: mean}", "unit: MiB, of: mean}"):  # fmt: skip
         assert part in text
     runs = rows.drop_nulls("replicas").select("app", "service").unique()
