@@ -365,11 +365,11 @@ def test_a_capacity_plan_is_shown_and_redacted(history: Path, tmp_path: Path) ->
     planned = results.plan()
     recording = hpabatch.open(history)
 
-    def page(**words: object) -> FleetReport:
+    def page(redact: bool = False) -> FleetReport:
         for name in ("hpas", "totals"):
             place = tmp_path / f"{name}.parquet"
             write_parquet(getattr(planned, name), planned.evidence | evidence, place)
-        return recording.report(plan=tmp_path, **words)
+        return recording.report(plan=tmp_path, redact=redact)
 
     evidence = {f"sha256:{table}": digest for table, digest in recording.history.digests().items()}
     told = page().told
