@@ -82,8 +82,7 @@ def one_source(
     worse = (before < pl.col("rank")) & (
         (after < pl.col("rank")) | (pl.col("ts") > last - silent_ms)
     )
-    marked = points.with_columns(worse=worse, best=before)
-    left_out = marked.filter("worse")
+    left_out = points.with_columns(worse=worse).filter("worse")
     findings.note("duplicate", count=left_out["thing"].n_unique())
     kept = samples.points.join(
         left_out.select("series", "ts"), on=["series", "ts"], how="anti", maintain_order="left"
