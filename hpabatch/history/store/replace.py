@@ -64,11 +64,6 @@ def replaced_imports(parts: Collection[str]) -> set[str]:
     return {name for name, _, other in marks if other and f"{other}/{BEGIN}" in parts}
 
 
-def has_replaced(parts: Collection[str], name: str) -> bool:
-    """Whether an import took the place of others."""
-    return any(part.endswith(f"/{_REPLACED}/{name}") for part in parts)
-
-
 def rows_in_the_way(history: StoreHistory, spans: pl.DataFrame) -> pl.DataFrame:
     """Return the workloads of which a store has samples or sizes in the same time, sorted.
 

@@ -91,12 +91,6 @@ def import_workloads(group: Keyed, spans: pl.DataFrame, table: TableMap, add: Ad
     return GroupResult(all_lives, all_sizes, Figures(samples, duplicates, unsized, conflicts))
 
 
-def unsized_rows(rows: pl.DataFrame) -> int:
-    """Return how many sorted rows come before their workload's first number of replicas."""
-    known = pl.col("replicas").forward_fill().over(list(WORKLOAD_KEY[:3]))
-    return rows.select(known).to_series().null_count()
-
-
 def _lives(
     changes: list[tuple[int, int]], part: pl.DataFrame, edges: tuple[int, int], table: TableMap
 ) -> tuple[list[_Life], list[tuple[int, int]]]:
