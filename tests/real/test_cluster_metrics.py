@@ -253,7 +253,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Site]:
         hpas += [_hpa(name, web, metrics) for name, metrics in _METRICS.items()]
         cluster.kubectl("create", "-f", "-", stdin=_list(hpas))
         yield found
-        found.fetcher.close()
         found.client.close()
 
 

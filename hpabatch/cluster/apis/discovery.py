@@ -28,7 +28,6 @@ from hpabatch.layout import codes
 from hpabatch.model.objects.hpa import CrossVersionObjectReference
 
 _SCALE_BYTES: Final = 4 * 2**20
-_ATTEMPTS: Final = 2
 REFRESH_S: Final = 5.0
 """Default time limit of all requests for scales of a pass."""
 # The server's name of the resource of a missing object (pkg/registry/apps and core).

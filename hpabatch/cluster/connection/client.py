@@ -66,7 +66,7 @@ class RequestPool(Generic[ResultT]):
             if not wait(futures, timeout=min(left, _GLANCE_S)).not_done or not left:
                 break
         executor.shutdown(wait=False, cancel_futures=True)
-        return [_result(future) for future in futures]
+        return [self._result(future) for future in futures]
 
     def end(self) -> None:
         """End a running `run` soon, later ones at once: their calls are late. For any thread."""
@@ -82,11 +82,10 @@ class RequestPool(Generic[ResultT]):
             raise TimeoutError(DEADLINE_ERROR)
         return call(left)
 
-
-def _result(future: Future[ResultT]) -> ResultT | BaseException:
-    if not future.done() or future.cancelled():
-        return TimeoutError(DEADLINE_ERROR)
-    return future.exception() or future.result()
+    def _result(self, future: Future[ResultT]) -> ResultT | BaseException:
+        if not future.done() or future.cancelled():
+            return TimeoutError(DEADLINE_ERROR)
+        return future.exception() or future.result()
 
 
 LINE_BYTES: Final = 32 * 2**20

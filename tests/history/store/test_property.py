@@ -239,7 +239,6 @@ def test_a_flat_history_reads_like_the_last_row_of_each_key(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(flat, "KEEP_BYTES", keep)
         patch.setattr(flat, "_PIECE_ROWS", data.draw(st.integers(1, 30)))
-        patch.setattr(flat, "_FILES", 2)
         _assert_same(open_history(folder), _naive(parts, table), table)
 
 
