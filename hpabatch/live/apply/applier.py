@@ -38,7 +38,7 @@ from hpabatch.live.apply.rivals import PROBE, Rivals
 from hpabatch.live.apply.scales import Outcome, ScaleWriter, Written
 from hpabatch.live.apply.statuses import HpaStatuses, as_stored_status, differ
 from hpabatch.live.passes.decide import Decider
-from hpabatch.live.passes.lanes import ForeignChange, Lane, LaneKey
+from hpabatch.live.passes.lanes import SHOWN_MS, ForeignChange, Lane, LaneKey
 from hpabatch.live.passes.result import (
     SIZE_ACCEPTED,
     SIZE_FAILED,
@@ -105,6 +105,7 @@ class Applier:
     _leader: str = ""
     _began_s: float | None = None
     _term: int = 0
+    _since_s: float = 0.0  # monotonic: since then this process has had the lease
     _unread: str = ""  # why the last attempt to recall failed
     _ahead: Future[tuple[str, str]] | None = None
     _left_alone: dict[LaneKey, str] = field(default_factory=dict)  # HPAs of this pass, and why
@@ -192,7 +193,9 @@ class Applier:
         lanes = self.decider.lanes
         leads = self.election.leads
         ahead, self._ahead = self._ahead or self._submit(), None
-        self._origins.settle(leads and self._term == self.election.term)
+        # A watch may show what the leader before did until SHOWN_MS later.
+        alone_s = self._began_s - self._since_s - SHOWN_MS / 1000
+        self._origins.settle(leads and self._term == self.election.term and alone_s >= 0)
         self._begin_term(leads)
         switch, probe = ahead.result()
         refusals = {"switch": switch, "rivals": self.rivals.look(lanes, probe)}
@@ -219,7 +222,8 @@ class Applier:
         """Forget what this process wrote if another may have written since."""
         if leads and self._term == self.election.term:
             return
-        self._term = self.election.term if leads else 0
+        self._term, self._since_s = self.election.term if leads else 0, self._began_s or 0.0
+        self.decider.lanes.forget_writes()
         if self.statuses is not None:
             self.statuses.forget()
 

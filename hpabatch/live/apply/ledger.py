@@ -272,7 +272,8 @@ class Origins:
         """Book the changes of leaders that a watch has shown since the last call.
 
         Args:
-            alone: this process has had the lease since the last call, and nobody else.
+            alone: this process has had the lease, and nobody else, for longer than a watch may
+                take to show what another did.
         """
         lanes = self._decider.lanes
         for change in lanes.foreign:

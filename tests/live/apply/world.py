@@ -268,9 +268,7 @@ class World:
         self.keep_two()
         draw, one = self.draw, self.draw.choice(self.alive)
         lease = self.server.objects.get(LEASE)
-        what = draw.choice(
-            ("kill", "end", "freeze", "cut", "lease", "holder", "edit", "switch", "wanted", "slow")
-        )
+        what = draw.choice("kill end freeze cut watch lease holder edit switch wanted slow".split())
         if what == "kill":
             one.gone = True
         elif what == "end":
@@ -279,6 +277,9 @@ class World:
             one.frozen_until = self.now + draw.uniform(1, 60)
         elif what == "cut":
             one.cut_until = self.now + draw.uniform(1, 60)
+        elif what == "watch":
+            for each in self.alive:  # as where a node is lost with a leader and an API server
+                each.blind_until = self.now + draw.uniform(1, 60)
         elif what == "lease":
             self.server.objects.pop(LEASE, None)
         elif what == "holder" and lease:
@@ -358,7 +359,7 @@ class Instance:
         self.world, self.name = world, name
         self.pace = 1 + world.draw.uniform(-PACE, PACE)
         self.skew_s = world.draw.choice([0.0, world.draw.uniform(-90, 90)])
-        self.frozen_until = self.cut_until = 0.0
+        self.frozen_until = self.cut_until = self.blind_until = 0.0
         self.gone = self.ends = False
         self.change: tuple[int, int] | None = None
         self.election = Election(Wire(self), Candidate("ours", name, 15), clock=self.monotonic)
@@ -429,7 +430,7 @@ class Instance:
     def _pass(self) -> None:
         self.applier.read_ahead()
         self.world.pause(self.world.draw.uniform(0.01, 0.5))  # requests for metrics
-        if self.world.now >= self.cut_until:
+        if self.world.now >= max(self.cut_until, self.blind_until):
             late = self.world.now - self.world.draw.choice([0.0, 0.0, 0.5])
             shown = [one for one in self.world.sizes[self._shown :] if one[0] <= late]
             self._shown += len(shown)
