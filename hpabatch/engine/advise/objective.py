@@ -239,17 +239,19 @@ def _objective(minimize: str | None, known: set[str]) -> tuple[str, str]:
     return "pod_hours", "default, as no HPA has a cost"
 
 
+NO_COST: Final = (
+    "--minimize cost: no HPA has a cost: with --prices FILE one has where all requests that have a "
+    "price are recorded; give them, or minimize pod_hours, core_hours or gib_hours"
+)
+
+
 def _objective_mistakes(minimize: str, known: set[str]) -> Iterator[str]:
     name = minimize.strip()
     yield from (f"--minimize {name}: {mistake}" for mistake in _measure_mistakes(name))
     if name in _FIXED:
         yield f"--minimize {name}: it is the same under every setting; minimize pod_hours"
     elif name == "cost" and name not in known:
-        yield (
-            "--minimize cost: no HPA of this sweep has a cost: give `hpabatch sweep` --prices FILE "
-            "(with it an HPA has one where all requests that have a price are recorded), or "
-            "minimize pod_hours, core_hours or gib_hours"
-        )
+        yield NO_COST
     elif name in MEASURES and name not in known:
         yield f"--minimize {name}: it is not known of any HPA of this sweep"
 

@@ -54,6 +54,8 @@ GROWTH_FACTOR: Final = 2
 GROWTH_HOURS: Final = 6.0
 
 MOST_REASONS: Final = 3
+ALSO: Final = ". Also: "
+"""Between two reasons in `why`; a question has its own mark."""
 _FAILED: Final = ("invalid_metrics", "failing_metric")
 
 COLUMNS: Final = ("rank", *KEY, "rule", "score", "why")
@@ -258,7 +260,7 @@ RULES: Final[tuple[Rule, ...]] = (
             " times in ",
             duration(_C("hours")),
             pl.when(_C("window_down_share") < NEVER_SHARE)
-            .then(pl.lit("; no scale-down window ever held it (is it 0?)"))
+            .then(pl.lit("; no scale-down window ever held it"))
             .otherwise(
                 pl.format("; the scale-down window held it for {}", _time("window_down_share"))
             ),
@@ -455,7 +457,10 @@ def rank_attention(summary: pl.DataFrame, top: int) -> pl.DataFrame:
         .agg(
             pl.col("rule").first(),
             score=pl.col("highest").first(),
-            why=pl.col("why").head(MOST_REASONS).str.join(". Also: "),
+            why=pl.col("why")
+            .head(MOST_REASONS)
+            .str.join(ALSO)
+            .str.replace_all(f"?{ALSO}", f"?{ALSO[1:]}", literal=True),
         )
         .head(top)
         .with_row_index("rank", offset=1)

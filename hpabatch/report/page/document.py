@@ -28,7 +28,7 @@ from hpabatch.report.page.advice import MEASURES
 from hpabatch.report.page.redact import Names
 from hpabatch.report.page.series import MEANINGS, MOMENT
 from hpabatch.report.pictures.data import length_text
-from hpabatch.report.replay import rules_line
+from hpabatch.report.replay import in_seconds, rules_line
 
 KIND: Final = "hpabatch report"
 FORMAT: Final = 1
@@ -472,7 +472,7 @@ def _sizes(planned: CapacityPlan | None, name: Any) -> Iterator[dict[str, Any]]:
 
 def _assumptions(evidence: Mapping[str, str]) -> list[str]:
     return [
-        f"{name.replace('_', ' ')} {value}"
+        f"{name.replace('_', ' ')} {in_seconds(value)}"
         for name, value in evidence.items()
         if value.endswith(("(assumed)", "(estimated)"))
     ]

@@ -67,7 +67,7 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     (
         "flapping",
         {"reversals": 212, "reversals_per_day": 212.0},
-        "changed its direction 212 times in 24 h; no scale-down window ever held it (is it 0?)",
+        "changed its direction 212 times in 24 h; no scale-down window ever held it",
     ),
     (
         "flapping",
@@ -189,6 +189,11 @@ def test_a_failed_metric_is_the_first_of_several_reasons() -> None:
         "maxReplicas 8 held it for 24 h; the metrics asked for up to 9",
     ]
     assert found["why"][0].endswith(". Also: minReplicas = maxReplicas = 8: it can never act")
+
+
+def test_a_reason_that_asks_ends_with_its_mark_alone() -> None:
+    found = rank_attention(row(agreement_share=0.1, zero_share=1.0), 5)
+    assert "are its spec, requests and times those of the recording? Also: at 0" in found["why"][0]
 
 
 def test_the_order_is_by_score_then_by_name() -> None:
