@@ -72,6 +72,20 @@ def short_number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
+def saving_told(ends: Sequence[float], measure: str, *, is_lower_bound: bool = False) -> str:
+    """Return a saving in percent, or its interval: `17.5 to 17.7% less cost`, `at least 9.1% more`.
+
+    `measure` may be left out. `is_lower_bound`: the work is, so what costs more may cost even more.
+    """
+    low, high = min(ends), max(ends)
+    of = f" {measure.replace('_', '-')}".rstrip()
+    if low < 0 < high:
+        return f"{-low:.1f}% more to {high:.1f}% less{of}"
+    shown = dict.fromkeys(f"{abs(end):.1f}" for end in sorted((low, high), key=abs))
+    least = "at least " if low < 0 and is_lower_bound else ""
+    return f"{least}{' to '.join(shown)}% {'more' if low < 0 else 'less'}{of}"
+
+
 def unit_noun(measure: str) -> str:
     """Return what a measure is counted in: `minutes`, `pod-hours`; "" for money."""
     words = measure.removesuffix("_up").removesuffix("_down").replace("gib", "GiB").split("_")

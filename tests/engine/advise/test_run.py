@@ -667,7 +667,7 @@ def test_frames_have_what_is_documented() -> None:
 
 def test_a_certificate_is_json_and_says_what_it_rests_on() -> None:
     found = advise(SweepMaker(GRID).add("api", CALM), replace(options(), sweep="abc"))
-    told = json.loads(json.dumps(certificate(found.items[0], found)))
+    told = json.loads(json.dumps(certificate(found.items[0], found, {})))
     assert told["answer"] == "change"
     assert told["sweep"]["sha256"] == "abc"
     assert told["evidence"]["k8s"] == "1.37"
