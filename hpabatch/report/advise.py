@@ -185,7 +185,10 @@ class DataAdvice(Advice):
             return changes
         needs = "the reason is below"
         if is_open:
-            needs = "state a pod's ceiling (hpabatch fit --init-plant), or raise maxReplicas"
+            needs = "state a pod's ceiling (hpabatch fit --init-plant)"
+            # (memory that pods do not share stays with more of them)
+            of = {m.resource.name for m in item.today.metrics if m.resource is not None}
+            needs += "" if of == {"memory"} else ", or raise maxReplicas"
         return f"{changes or item.answer}; at maxReplicas {most}: {needs}"
 
     def _doubted(self, changes: Sequence[Recommendation], *, verbose: bool) -> Iterator[str]:

@@ -104,7 +104,7 @@ def _none_holds(found: Judged, inputs: Inputs) -> str:
     margin = f" with {rules.margin:.0%} of it left free" if rules.margin else ""
     return (
         f"no setting within the bounds holds the SLO on the training blocks{margin}; the closest "
-        f"is {name_of(found, found.closest, inputs)}: {worst}"
+        f"is {name_of(found, found.closest, inputs)}: {worst}{_unjudged(found, inputs)}"
     )
 
 

@@ -111,7 +111,11 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
         {"no_scale_share": 0.5},
         "its target's size is not known for 12 h of the replay",
     ),
-    ("scale_up_policy", {"policy_up_later_share": 0.25}, "a limit on scaling up held it for 6 h"),
+    (
+        "scale_up_policy",
+        {"policy_up_later_share": 0.025},  # half an hour a day
+        "a limit on scaling up held it for 36 m while its metrics asked for more",
+    ),
     (
         "scale_up_window",
         {"window_up_share": 0.25},
