@@ -77,7 +77,7 @@ def report(
     """
     place = out or ("report.html" if form is Form.html else None)
     if place is not None:
-        check_file("--out", place)
+        check_file("--out", place, kind=form)
     else:
         check_stdout(form)
     with progress_on_stderr("replay_observations") as progress:

@@ -412,7 +412,7 @@ def held_at_max(row: Mapping[str, Any], *, costs: bool = True) -> str:
     held = f"{hours:.1f} h{per} at the limit"
     more = f"maxReplicas {needed} costs at most {most:,.0f} replica-hours{per}"
     # (what is asked for by memory that pods do not share grows with them)
-    known = costs and not (row["metric"] or "").startswith("memory")
+    known = costs and not (row.get("metric") or "").startswith("memory")
     return f"{held}; {more}, and is too few if a limit cut usage off" if known else held
 
 
