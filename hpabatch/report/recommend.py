@@ -141,7 +141,7 @@ class Advice(Result):
         if advised.height:
             yield _grid(self.found, advised, frame)
             yield from of_ceilings(advised)
-            yield from coarse_told(advised["training_blocks"].min())
+            yield from coarse_told(advised["training_blocks"].min(), ", and BETTER says little")
             yield ""
         if frame.height:
             doubts = {item.key: item.doubts for item in self.found.items}
@@ -174,12 +174,12 @@ class Advice(Result):
         }
 
 
-def coarse_told(fewest: object) -> Iterator[str]:
+def coarse_told(fewest: object, more: str = "") -> Iterator[str]:
     """Yield a warning where there are too few training blocks for resamples to differ."""
     if isinstance(fewest, int) and fewest < FEW_BLOCKS:
         yield (
             f"Of as few as {fewest} training blocks resamples are few different ones: intervals "
-            "are too narrow, and BETTER says little."
+            f"are too narrow{more}."
         )
 
 
