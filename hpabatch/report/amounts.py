@@ -62,10 +62,10 @@ def fleet_amounts(answers: Collection[tuple[str, Own]], asked: int) -> Iterator[
     for measure in AMOUNTS:
         known = [(answer, own[measure]) for answer, own in answers if measure in own]
         times = MONTH_HOURS if measure == "cost" else 1.0
-        sums = [
+        now, modelled, low, high = (
             times * sum(own[part] for _, own in known)
             for part in ("now", "modelled", "low", "high")
-        ]
-        if known and sums[0]:
+        )
+        if known and now:
             unjudged = times * sum(own["now"] for answer, own in known if answer == NONE)
-            yield Amount(measure, *sums, unjudged, len(known), asked)
+            yield Amount(measure, now, modelled, low, high, unjudged, len(known), asked)

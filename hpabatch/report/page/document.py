@@ -368,13 +368,17 @@ def _entry(item: Mapping[str, Any], effect: str = "") -> dict[str, Any]:
 
 
 def _once(entries: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield an entry per HPA, the first; what the others of it say is under it."""
+    """Yield an entry per HPA, the first; what the others of it say is under it.
+
+    Under a recommended change that is no other remedy.
+    """
     found: dict[Key, dict[str, Any]] = {}
     for item in entries:
         first = found.setdefault(tuple(item["key"]), item)
         if first is item:
             continue
-        fix = "" if item["detail"] in first["detail"] else item["detail"]
+        has_remedy = first["of"] == "confidence" or item["detail"] in first["detail"]
+        fix = "" if has_remedy else item["detail"]
         also = "; ".join(filter(None, (f"also: {item['what']}", item["effect"], fix)))
         first["detail"] = "; ".join(filter(None, (first["detail"], also)))
     yield from found.values()
