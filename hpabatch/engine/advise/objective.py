@@ -300,7 +300,7 @@ def options_of(request: RecommendRequest, result: SweepResult, sweep: str = "") 
     try:
         goal = parse_goal(request.slo, request.minimize, result.blocks)
     except ObjectiveError as error:
-        if request.slo != DEFAULT_SLO:
+        if request.slo != DEFAULT_SLO or "--slo " not in str(error):
             raise
         raise UsageError(
             f"{error} (--slo {DEFAULT_SLO[0]} is the default): name a limit of your own, such as "

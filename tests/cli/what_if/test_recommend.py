@@ -176,7 +176,7 @@ def test_a_patch_tells_which_lists_it_replaces(run: Run, tmp_path: Path) -> None
         (("--objects", "x"), "objects x cannot be read"),
         (("--instance-label", "argo"), "--instance-label"),
         (("--slo", "saturated<1/week"), "saturated is no measure of a block"),
-        (("--minimize", "cost"), "no HPA has a cost: with --prices FILE"),
+        (("--minimize", "cost"), "minimize pod_hours, core_hours or gib_hours\n"),
         (("--bound", "size=3"), "--bound size=3: no such field"),
         (("--margin", "1"), "--margin: expected a number of at most 0.99, got 1"),
         (
