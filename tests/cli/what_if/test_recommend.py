@@ -87,7 +87,7 @@ def test_patches_and_certificates(run: Run, sweep: Path, tmp_path: Path) -> None
     comments = [line for line in text.splitlines() if line.startswith("#")]
     assert comments[0] == "# shop/api: target utilization 60 -> 75, scaleDown.window 300 -> 600"
     assert "# judged on 2 weeks from 2026-10-05T00:00:00Z:" in comments
-    assert "#   saves 25.0 % of pod_hours" in comments
+    assert "#   25.0% less pod-hours" in comments
     assert any(line.endswith(told["sweep"]["sha256"]) for line in comments)
     assert not {p.name for p in tmp_path.iterdir()} - {"sweep", "patches"}
 
