@@ -29,6 +29,7 @@ from hpabatch.model.objects.hpa import HPASpec
 from hpabatch.model.printable import listed, printable, printable_json
 from hpabatch.model.settings.patch import patch_document, spec_patch
 from hpabatch.model.versions import ControllerFlags
+from hpabatch.report.numbers import beside
 from hpabatch.report.page.series import simulated_of
 
 TRAJECTORIES: Final = "trajectories.parquet"
@@ -87,6 +88,7 @@ _NOTHING: Final[dict[str, Any]] = {
     **dict.fromkeys(("slo_broken", "is_held_at_max"), False),
     "today": {},
     "after": {},
+    "recorded": {},
     "amounts": {},
     **dict.fromkeys(("patch", "apply", "rollback")),
 }
@@ -169,6 +171,7 @@ def _read(told: Mapping[str, Any], root: Path, path: Path) -> dict[str, Any]:
         "hours": None if judged is None else judged["hours"],
         "today": {} if judged is None else judged["today"]["measures"],
         "after": {} if judged is None else judged["considered"]["measures"],
+        "recorded": {} if judged is None else _recorded(judged["today"]),
         "withheld": told["withheld"],
         "amounts": told.get("amounts") or {},
         "training_blocks": None if trained is None else trained["blocks"],
@@ -176,6 +179,12 @@ def _read(told: Mapping[str, Any], root: Path, path: Path) -> dict[str, Any]:
         and is_held(judged["today"]["measures"].get(AT_MAX), judged["hours"]),
         **_files(told, today, wanted, root, path),
     }
+
+
+def _recorded(today: Mapping[str, Any]) -> dict[str, float]:
+    """Return the recorded measures that differ from those of the model of today's setting."""
+    measures, recorded = today["measures"], today.get("recorded", {})
+    return {k: v for k, v in recorded.items() if beside("", measures.get(k), v, 1)}
 
 
 def _spec(value: object) -> HPASpec:

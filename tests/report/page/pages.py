@@ -25,7 +25,7 @@ def advice(folder: Path, *names: str, skipped: Mapping[str, str] | None = None) 
     """Write advice on HPAs of the namespace shop, some without a plant; return the folder."""
     maker = SweepMaker([{"target": "70"}])
     for name in names:
-        maker.add(name, CALM, cluster="demo")
+        maker.add(name, CALM, cluster="demo", recorded={"saturated_minutes": [0.5] * 6})
     goal = parse_goal(["saturated_minutes<10/week"], "pod_hours")
     result = maker.result()
     left_out = [("demo", "shop", name, why) for name, why in (skipped or {}).items()]

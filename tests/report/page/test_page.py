@@ -288,6 +288,7 @@ def test_advice_comes_with_what_applies_it_and_what_takes_it_back(page: FleetRep
     assert there_and_back == today != apply_patch(today, patch["spec"])
     first = page.told["lists"]["act"][0]
     assert (first["hpa"], first["effect"]) == ("shop/checkout", "20.0% less pod-hours")
+    assert item["recorded"] == {"saturated_minutes": 1.0}, "where the model says 0"
     assert any("1 HPA more" in warning for warning in page.told["provenance"]["warnings"])
     pods = next(a for a in page.told["amounts"] if a["name"] == "replicas on average")
     assert pods["high"] == pytest.approx(0.8 * pods["now"])
