@@ -277,12 +277,14 @@ def _checked(request: AdviseRequest, out: str) -> AdviceFolder:
     """Refuse what is wrong before anything is computed (UsageError)."""
     from hpabatch.cli.recommend_files import check_folder
     from hpabatch.engine.advise.bounds import parse_bounds
-    from hpabatch.engine.advise.objective import parse_goal
+    from hpabatch.engine.advise.objective import NO_COST, parse_goal
     from hpabatch.inputs.cluster_objects import read_objects
     from hpabatch.jobs.advise import AdviceFolder
 
     _check_local(out, "the advice")
     parse_goal(request.slo, request.minimize)
+    if (request.minimize or "").strip() == "cost" and request.prices is None:
+        raise UsageError(NO_COST)
     parse_bounds(request.bound)
     if request.objects:
         read_objects(request.objects)

@@ -28,25 +28,34 @@ _READ = (".json", ".yaml", ".yml")  # names of what is read of a folder
 _LONGER_NAMES = 40  # of the job folder and of temporary files: `.NAME.12345-1a2b3c4d.tmp`
 
 
-def file_option(name: str, help: str, *suffixes: str) -> Any:
-    """Return an option for a file to write, which is refused before anything is computed."""
+def file_option(name: str, help: str, *suffixes: str, kind: str = "") -> Any:
+    """Return an option for a file to write, which is refused before anything is computed.
+
+    `kind` is what it may replace (`history.replaced`), "": any file. A name that may end with .csv
+    or .parquet is of sums.
+    """
 
     def checked(place: str | None) -> str | None:
         if place is not None:
-            check_file(name, place, suffixes)
+            kinds = {".csv": "sums", ".parquet": "parquet"} if len(suffixes) > 1 else {}
+            check_file(name, place, suffixes, kinds.get(Path(place).suffix, kind))
         return place
 
     return typer.Option(name, metavar="FILE", callback=checked, help=help)
 
 
-def check_file(option: str, out: str, suffixes: Sequence[str] = ()) -> None:
-    """Refuse a file that cannot be made, or whose name has another end (UsageError)."""
+def check_file(option: str, out: str, suffixes: Sequence[str] = (), kind: str = "") -> None:
+    """Refuse a file that cannot be made or replaced, or has another suffix (UsageError)."""
+    from hpabatch.history.replaced import check_replaced
+
     check_writable(option, out)
     if os.path.isdir(out):
         raise UsageError(f"{option} {out} is a folder; name a file in it")
     if suffixes and Path(out).suffix not in suffixes:
         ends = " or ".join(suffixes)
         raise UsageError(f"{option} {out}: a name that ends with {ends} is wanted")
+    if kind:
+        check_replaced(out, kind, option)
 
 
 def folder_option(name: str, help: str) -> Any:
@@ -71,6 +80,7 @@ def check_out(out: str | Path, history: History, manifests: Sequence[str]) -> De
     Raises:
         UsageError: the place and what to do.
     """
+    from hpabatch.history.replaced import check_replaced
     from hpabatch.jobs.publish import Destination, is_result_folder
 
     text = str(out)
@@ -95,6 +105,7 @@ def check_out(out: str | Path, history: History, manifests: Sequence[str]) -> De
         elif place.is_file() and is_folder:
             raise UsageError(f"--out {out} is a file; name it without / at its end, or another")
         check_inputs(out, history, {"--hpas": manifests})
+        check_replaced(place, "parquet", "--out")
     except OSError as error:
         reason = error.strerror or str(error)
         raise UsageError(f"--out {out} cannot be written: {reason}; name another place") from None

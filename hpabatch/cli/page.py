@@ -81,6 +81,7 @@ def report(
     else:
         check_stdout(form)
     with progress_on_stderr("replay_observations") as progress:
+        from hpabatch.history.replaced import check_replaced
         from hpabatch.report.page.result import FleetReport, amount_line, read_beside
 
         progress("loading", 0.0)
@@ -94,6 +95,7 @@ def report(
                 )
             if place is not None:
                 check_inputs(place, None, {"HISTORY": [history], **inputs})
+                check_replaced(place, form, "--out")
             found = FleetReport.read(history)
             if request.compare is not None:
                 found = found.since(FleetReport.read(request.compare, "--compare "))
@@ -101,6 +103,7 @@ def report(
             source, manifests, code = open_with_hpas(history, request)
             if place is not None:
                 check_inputs(place, source, inputs)
+                check_replaced(place, form, "--out")
             found = _replayed(source, manifests, history, request, progress)
         if place is not None:
             progress("writing", 1.0)

@@ -38,7 +38,8 @@ def fidelity(
     history: HistoryArgument,
     request: FidelityRequest,
     changes: Annotated[
-        str | None, file_option("--changes", "File for every judged change (Parquet).")
+        str | None,
+        file_option("--changes", "File for every judged change (Parquet).", kind="parquet"),
     ] = None,
 ) -> Answer:
     """Score how far each HPA's rules and plant can be trusted.
@@ -219,12 +220,14 @@ def plan(
 def _plan_files(found: Plan, out: str | None, totals: str | None) -> list[str]:
     """Write the files that were asked for; return what is told of them."""
     from hpabatch.history.files import atomic_folder, atomic_path
+    from hpabatch.history.replaced import check_replaced
     from hpabatch.jobs.parquet import write_parquet
     from hpabatch.report.forms import frame_csv, write_frame
 
     written = []
     if totals is not None:
         if totals.endswith(".csv"):
+            check_replaced(totals, "sums", "--totals")
             with atomic_path(totals) as temporary:
                 temporary.write_text(frame_csv(found.totals))
         else:
@@ -243,7 +246,8 @@ def simulate(
     history: HistoryArgument,
     request: SimulateRequest,
     trajectories: Annotated[
-        str | None, file_option("--trajectories", "Every tick of every run (Parquet).")
+        str | None,
+        file_option("--trajectories", "Every tick of every run (Parquet).", kind="parquet"),
     ] = None,
 ) -> Answer:
     """Simulate the HPAs of a history in a closed loop.

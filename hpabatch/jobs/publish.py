@@ -14,6 +14,7 @@ import msgspec
 
 from hpabatch._json import decode_json
 from hpabatch.history.files import atomic_folder, atomic_path, read_small
+from hpabatch.history.replaced import check_replaced
 from hpabatch.jobs.folder import PUBLISHED, JobFolder
 from hpabatch.jobs.parquet import EVIDENCE_KEY, evidence_metadata
 
@@ -78,6 +79,7 @@ def publish(
     else:
         from hpabatch.jobs.joining import join_parquet
 
+        check_replaced(final, "parquet")
         with atomic_path(final, temporary) as new:
             join_parquet(parts, evidence_metadata(evidence), new)
 

@@ -6,12 +6,13 @@ import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Final
 
 import polars as pl
 
 from hpabatch.engine.advise.answer import CHANGE, EDGE, KEEP, NONE
+from hpabatch.engine.advise.frames import amounts, today_sums
 from hpabatch.engine.advise.objective import (
     MINUTES_AN_HOUR,
     NO_SLO,
@@ -20,7 +21,7 @@ from hpabatch.engine.advise.objective import (
 )
 from hpabatch.engine.advise.request import CONFIDENCES, MEDIUM, AdviseRequest, RecommendRequest
 from hpabatch.engine.advise.run import Recommendation
-from hpabatch.engine.advise.unit import KEY, MOST_AT_MAX, TODAY_ID, Key, key_of
+from hpabatch.engine.advise.unit import Key, is_held, key_of
 from hpabatch.engine.capacity.sums import MONTH_HOURS
 from hpabatch.engine.columns.recorded import recorded_name
 from hpabatch.engine.columns.sweep import ADVICE
@@ -29,28 +30,26 @@ from hpabatch.engine.sweep.result import WEEK_HOURS
 from hpabatch.model.options import flag
 from hpabatch.model.printable import counted, printable
 from hpabatch.model.times import show_duration
+from hpabatch.report.amounts import Amount, fleet_amounts
 from hpabatch.report.base import HPA, Grid, Head, View, label, many_clusters, more, row_label
-from hpabatch.report.numbers import percent
-from hpabatch.report.recommend import Advice, measure_cell, of_ceilings, of_change
+from hpabatch.report.recommend import Advice, coarse_told, measure_cell, of_ceilings, saved_cell
 from hpabatch.report.replay import coarse, evidence_lines
 
 SHOWN_CHANGES: Final = 10
 SHOWN_OTHERS: Final = 3
 _RANK: Final = {confidence: k for k, confidence in enumerate(CONFIDENCES)}
-_CORES: Final = "core_hours"
-_MEASURES: Final = ("cost", _CORES, "pod_hours")
 _MOVES: Final = recorded_name("rescales")
 MORE: Final = 1.5
 """Times the minutes of the judged days from which on those of all days are told, too."""
 OFTEN: Final = 72.0
 """Recorded rescales a day that are told: one every 20 minutes."""
-_NOUNS: Final = {_CORES: "requested cores", "pod_hours": "pods"}
+_NOUNS: Final = {"core_hours": "requested cores", "pod_hours": "pods"}
 HEADS: Final = (
     HPA,
     Head("CHANGE", "what changes in the spec, old -> new", "told", left=True, folds=True),
     Head.of(ADVICE["confidence"], "CONFIDENCE", lambda sure: sure or "", left=True),
     Head("SAVES", "saving of the objective on the judged blocks, which it was not chosen on",
-         lambda row: of_change(row, "judged_saving_pct"), partial(percent, digits=1)),
+         lambda row: saved_cell(row)),
     Head("MISSING", "pod-hours short of today's target or a stated capacity, in the judged blocks, "
          "today -> recommended", lambda row: measure_cell(row, "short_pod_hours")),
     Head("RESCALES", "rescales in the judged blocks, today -> recommended",
@@ -72,7 +71,7 @@ class DataAdvice(Advice):
     def verdict(self) -> str:
         items = self.found.items
         changes = [item for item in items if item.answer == CHANGE]
-        hpas = counted(len(items), "HPA")
+        hpas = counted(len(items) + len(self.found.skipped), "HPA")
         if not changes:
             return "; ".join([f"none of {hpas} should change", *self._beside()])
         saved = list(self._saved({item.key for item in changes}))
@@ -108,43 +107,39 @@ class DataAdvice(Advice):
 
     @cached_property
     def _today(self) -> dict[Key, dict[str, Any]]:
-        """Hours and measures of each HPA under today's setting; None: not always known."""
-        blocks = self.found.result.blocks
-        names = (*_MEASURES, SATURATED, recorded_name(SATURATED), _MOVES)
-        today = blocks.filter((pl.col("setting_id") == TODAY_ID) & (pl.col("hours") > 0))
-        summed = today.group_by(KEY, maintain_order=True).agg(
-            pl.col("hours").sum(),
-            *(
-                pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum()).alias(name)
-                for name in names
-            ),
-        )
-        return {key_of(row): row for row in summed.iter_rows(named=True)}
+        names = (SATURATED, recorded_name(SATURATED), _MOVES)
+        return today_sums(self.found, names)
 
-    def _per_hour(self, name: str) -> dict[Key, float]:
-        """Return what each HPA takes of a measure in an hour; empty: of one it is not known."""
-        rows = self._today
-        if any(row[name] is None for row in rows.values()):
-            return {}
-        return {key: row[name] / row["hours"] for key, row in rows.items()}
+    @cached_property
+    def _own(self) -> dict[Key, dict[str, dict[str, float]]]:
+        return amounts(self.found)
+
+    @property
+    def _fleet(self) -> list[Amount]:
+        answers = [(item.answer, self._own[item.key]) for item in self.found.items]
+        return list(fleet_amounts(answers, len(answers) + len(self.found.skipped)))
 
     def _saved(self, keys: Collection[Key]) -> Iterator[str]:
         """Yield what some changes save of all that the fleet takes, in money, cores or pods."""
         told = False
-        for name in _MEASURES:
-            per_hour = self._per_hour(name)
-            if not per_hour or (name == "pod_hours" and told):
+        for fleet in self._fleet:
+            if fleet.measure == "pod_hours" and told:
                 continue
-            now, saved = sum(per_hour.values()), 0.0
-            for key in sorted(keys):
-                row = self._rows[key]
-                before, after = row[f"{name}_today"], row[f"{name}_choice"]
-                if before and after is not None:
-                    saved += per_hour.get(key, 0.0) * (1.0 - after / before)
-            share, told = saved / now * 100 if now else 0.0, True
-            currency = next((r["currency"] for r in self._rows.values() if r["currency"]), None)
-            way, amount = "costs" if saved < 0 else "saves", _amount(name, abs(saved), currency)
-            yield f"{way} {amount} ({abs(share):.1f}% of the fleet's)"
+            own = [self._own[key].get(fleet.measure) for key in sorted(keys)]
+            times = MONTH_HOURS if fleet.measure == "cost" else 1.0
+            saved = times * sum(one["now"] - one["after"] for one in own if one is not None)
+            way, told = "costs" if saved < 0 else "saves", True
+            amount = f"{abs(saved):,.2f} {self._unit(fleet.measure, ' on average')}".rstrip()
+            whole = "the fleet's"
+            if fleet.known < fleet.asked:
+                whole = f"what {fleet.known:,} of {fleet.asked:,} HPAs take"
+            yield f"{way} {amount} ({abs(saved) / fleet.now:.1%} of {whole})"
+
+    def _unit(self, measure: str, average: str = "") -> str:
+        if measure != "cost":
+            return f"{_NOUNS[measure]}{average}"
+        currency = next((r["currency"] for r in self._rows.values() if r["currency"]), "")
+        return f"{currency} a month".strip()
 
     def body(self, view: View) -> Iterator[str | Grid]:
         frame, rows, many = self.table, self._rows, many_clusters(self.table)
@@ -161,7 +156,9 @@ class DataAdvice(Advice):
                 for item, row in zip(shown, theirs, strict=True)
             ]
             yield Grid.of(HEADS, told, SHOWN_CHANGES, frame=frame, columns=ADVICE.columns)
-            yield from of_ceilings(pl.DataFrame(theirs, schema=frame.schema))
+            told_rows = pl.DataFrame(theirs, schema=frame.schema)
+            yield from of_ceilings(told_rows)
+            yield from coarse_told(told_rows["training_blocks"].min())
         for item in changes[:SHOWN_CHANGES]:
             row = rows[item.key]
             whole = self._today.get(item.key)
@@ -188,7 +185,10 @@ class DataAdvice(Advice):
             return changes
         needs = "the reason is below"
         if is_open:
-            needs = "state a pod's ceiling (hpabatch fit --init-plant), or raise maxReplicas"
+            needs = "state a pod's ceiling (hpabatch fit --init-plant)"
+            # (memory that pods do not share stays with more of them)
+            of = {m.resource.name for m in item.today.metrics if m.resource is not None}
+            needs += "" if of == {"memory"} else ", or raise maxReplicas"
         return f"{changes or item.answer}; at maxReplicas {most}: {needs}"
 
     def _doubted(self, changes: Sequence[Recommendation], *, verbose: bool) -> Iterator[str]:
@@ -208,17 +208,23 @@ class DataAdvice(Advice):
             yield f"  {more(hidden, '-v shows all')}"
 
     def _others(self, answer: str, words: str) -> Iterator[str]:
-        """Yield the HPAs with an answer, the first of them with their reasons."""
-        items = self._of(answer)
-        if not items:
+        """Yield the HPAs with an answer, the first of them with their reasons.
+
+        Those that could not be simulated have none, too.
+        """
+        items, skipped = self._of(answer), self.found.skipped if answer == NONE else []
+        if not items and not skipped:
             return
-        yield f"{words}: {counted(len(items), 'HPA')}"
+        yield f"{words}: {counted(len(items) + len(skipped), 'HPA')}"
         for item in items[:SHOWN_OTHERS]:
             sure = f" ({item.confidence})" if item.confidence else ""
             row = self._rows[item.key]
             surer = f"; surer with {row['surer']}" if row["surer"] and answer == KEEP else ""
             yield f"  {self._name(item.key)}{sure}: {row['reasons']}{surer}"
-        if line := more(len(items) - SHOWN_OTHERS):
+        for one in skipped[:SHOWN_OTHERS]:
+            yield f"  {self._name(one.key)}: {one.reason}"
+        hidden = sum(max(len(some) - SHOWN_OTHERS, 0) for some in (items, skipped))
+        if line := more(hidden):
             yield f"  {line}"
 
     def _bound(self) -> list[Recommendation]:
@@ -258,39 +264,13 @@ class DataAdvice(Advice):
 
     def _total(self) -> Iterator[str]:
         """Yield what the fleet takes now and with all changes, and the part that is not judged."""
-        for name in _MEASURES:
-            per_hour = self._per_hour(name)
-            now = least = most = unjudged = 0.0
-            for item in self.found.items:
-                theirs = per_hour.get(item.key, 0.0)
-                low, high = self._left(item, name)
-                now, least, most = now + theirs, least + theirs * low, most + theirs * high
-                unjudged += theirs if item.answer == NONE else 0.0
-            if not now:
-                continue
-            is_money, currency = name == "cost", next(iter(self._rows.values()))["currency"]
-            hours = MONTH_HOURS if is_money else 1.0
-            words = f"{currency or ''} a month".strip() if is_money else _NOUNS[name]
-            proposed = _ends(f"{least * hours:,.1f}", f"{most * hours:,.1f}")
-            change = _ends(f"{least / now - 1:+.1%}", f"{most / now - 1:+.1%}")
+        for fleet in self._fleet:
+            ends = dict.fromkeys(f"{end:,.1f}" for end in (fleet.low, fleet.high))
             yield (
-                f"fleet: {now * hours:,.1f} -> {proposed} {words} with all changes ({change}); "
-                f"not judged: {unjudged * hours:,.1f} ({unjudged / now:.1%})"
+                f"fleet: {fleet.now:,.1f} -> {' to '.join(ends)} {self._unit(fleet.measure)} with "
+                f"all changes ({fleet.change}; {fleet.covers}); not judged: {fleet.unjudged:,.1f} "
+                f"({fleet.unjudged / fleet.now:.1%})"
             )
-
-    def _left(self, item: Recommendation, name: str) -> tuple[float, float]:
-        """Return which part is left of what an HPA takes of a measure, at the least and most.
-
-        The interval is known only of the saving of the objective.
-        """
-        row = self._rows[item.key]
-        before, after = row[f"{name}_today"], row[f"{name}_choice"]
-        if item.answer != CHANGE or not before or after is None:
-            return 1.0, 1.0
-        ends = [row["saving_low_pct"], row["saving_high_pct"]]
-        known = ends if name == self.found.options.goal.minimize else []
-        left = [after / before, *(1.0 - pct / 100.0 for pct in known if pct is not None)]
-        return min(left), max(left)
 
     def hints(self) -> Sequence[str]:
         kept = {item.key for item in self.found.written()}
@@ -344,8 +324,7 @@ def _first(item: Recommendation, row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _is_bound(row: Mapping[str, Any]) -> bool:
     """Say whether maxReplicas bound for long in the judged blocks under today's setting."""
-    most = MOST_AT_MAX * (row["hours"] or 0.0) * MINUTES_AN_HOUR
-    return (row["at_max_minutes_today"] or 0.0) > most > 0
+    return is_held(row["at_max_minutes_today"], row["hours"])
 
 
 def _is_broken(row: Mapping[str, Any]) -> bool:
@@ -354,9 +333,8 @@ def _is_broken(row: Mapping[str, Any]) -> bool:
 
 
 def _saturated(row: Mapping[str, Any], modelled: str = SATURATED) -> float:
-    """Return today's saturated minutes as recorded; where that is not known, by the model."""
-    recorded = row[recorded_name(SATURATED)]
-    return float(row[modelled] or 0.0) if recorded is None else float(recorded)
+    """Return today's saturated minutes, recorded or modelled: the worse ones, as the SLO counts."""
+    return max(float(row[name] or 0.0) for name in (modelled, recorded_name(SATURATED)))
 
 
 def _urgent(row: Mapping[str, Any], whole: Mapping[str, Any]) -> str:
@@ -377,14 +355,3 @@ def _urgent(row: Mapping[str, Any], whole: Mapping[str, Any]) -> str:
         least = "at least " if after > before and _is_bound(row) else ""
         parts.append(f"{least}{(after - before) * week:+,.0f} pod-hours a week")
     return ", ".join(parts)
-
-
-def _ends(low: str, high: str) -> str:
-    return low if low == high else f"{low} to {high}"
-
-
-def _amount(name: str, per_hour: float, currency: str | None) -> str:
-    """Return a saving: money a month with its currency, cores, or pods."""
-    if name == "cost":
-        return f"{per_hour * MONTH_HOURS:,.2f} {currency or ''}".strip() + " a month"
-    return f"{per_hour:,.2f} {_NOUNS[name]} on average"

@@ -26,7 +26,7 @@ from hpabatch.report.base import (
     row_label,
     skipped_rows,
 )
-from hpabatch.report.numbers import amount, minute, minutes, percent
+from hpabatch.report.numbers import amount, minute, percent, share_of_minutes
 from hpabatch.report.replay import rules_line
 
 SHOWN_ROWS: Final = 40
@@ -79,8 +79,8 @@ HPA_HEADS: Final = (
          lambda row: _least(row, "max_sufficient")),
     Head("MIN OK", "the minReplicas that would have sufficed", "min_sufficient",
          lambda fewest: "none" if fewest is None else f"{fewest:,}"),
-    Head("AT MAX", "time in which maxReplicas held it: the metrics asked for more", "held_minutes",
-         minutes),
+    Head("AT MAX", "share of the run in which maxReplicas held it: the metrics asked for more",
+         lambda row: share_of_minutes(row, "held_minutes")),
     Head("FIRST", "the first time at maxReplicas", "first_at_max", minute),
     Head("MONTH", "cost of 30 days today", "month", amount, needs="month"),
     Head("WITHOUT", "cost of 30 days without maxReplicas", "month_unclamped", amount,

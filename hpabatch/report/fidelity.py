@@ -36,7 +36,7 @@ from hpabatch.report.base import (
     skipped_rows,
 )
 from hpabatch.report.lens import lens_lines, lens_rows, ratio_lines
-from hpabatch.report.numbers import nonempty, share, skill
+from hpabatch.report.numbers import nonempty, share, significant, skill
 from hpabatch.report.replay import evidence_lines, sizes_line
 
 SHOWN_HPAS: Final = 40
@@ -220,7 +220,7 @@ def _base(row: Mapping[str, Any]) -> str:
     """Return the base, `?` where it was not identified."""
     if row["plant_base"] is None:
         return "-"
-    return "?" if row["plant_base_source"] == "not identified" else f"{row['plant_base']:.4g}"
+    return "?" if row["plant_base_source"] == "not identified" else significant(row["plant_base"])
 
 
 def _share(value: float | None) -> str:

@@ -30,7 +30,7 @@ from hpabatch.report.base import (
     skipped_rows,
 )
 from hpabatch.report.lens import lens_told, ratio_lines
-from hpabatch.report.numbers import memory
+from hpabatch.report.numbers import memory, significant
 
 DIGITS: Final = 9
 """Significant digits of a fact's numbers: what follows is not known, and differs by machine."""
@@ -192,8 +192,8 @@ def amount_text(value: float, unit: str) -> str:
     if unit.startswith("bytes"):
         return memory(value)
     if unit.startswith("cores") and abs(value) < 1:
-        return f"{value * 1000:.3g}m" if value else "0"
-    return f"{value:.4g}"
+        return f"{significant(value * 1000, 3)}m" if value else "0"
+    return significant(value)
 
 
 def _base_cell(fact: Fact | None) -> str:

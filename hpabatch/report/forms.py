@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from hpabatch.history.files import atomic_path
+from hpabatch.history.replaced import check_replaced
 from hpabatch.jobs.parquet import write_parquet
 from hpabatch.model.printable import (
     printable,
@@ -386,6 +387,7 @@ def frame_parquet(frame: pl.DataFrame, evidence: Mapping[str, str] | None = None
 
 def write_frame(frame: pl.DataFrame, evidence: Mapping[str, str], path: Path | str) -> None:
     """Write a frame with its evidence as a Parquet file that is whole or not there (UsageError)."""
+    check_replaced(path, "parquet")
     with atomic_path(path) as temporary:
         write_parquet(frame, evidence, temporary)
 

@@ -6,6 +6,7 @@ An absent number is the empty string. A share of exactly 0 is `-`, and one that 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
@@ -15,6 +16,13 @@ def number(value: float | None, digits: int = 1, zero: str | None = None) -> str
     if value is None:
         return ""
     return zero if zero is not None and value == 0 else f"{value:,.{digits}f}"
+
+
+def significant(value: float, digits: int = 4) -> str:
+    """Return a number with some digits, without an exponent: `38.12`, `12,345`, `<0.0001`."""
+    if 0 < abs(value) < 1e-4:
+        return f"{'' if value > 0 else '-'}<0.0001"
+    return f"{value:,.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
 
 
 def amount(value: float | None) -> str:
@@ -62,11 +70,10 @@ def points(value: float | None) -> str:
     return "" if value is None else f"{value * 100:+.1f}"
 
 
-def minutes(value: float | None) -> str:
-    """Return minutes, from 10 hours on as hours."""
-    if not value:
-        return "" if value is None else "-"
-    return f"{value:,.0f}m" if value < 600 else f"{value / 60:,.0f}h"
+def share_of_minutes(row: Mapping[str, float | None], name: str) -> str:
+    """Return which part of a run's `hours` some minutes of it are, in percent."""
+    minutes, hours = row[name], row["hours"]
+    return "" if minutes is None or not hours else share(minutes / (60 * hours))
 
 
 def minute(value: object) -> str:

@@ -6,16 +6,17 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar, Final
 
 import polars as pl
 
 from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE
 from hpabatch.engine.advise.frames import advice_frame, candidates_frame, folds_frame, parameters
+from hpabatch.engine.advise.objective import saving_told
 from hpabatch.engine.advise.request import CONFIDENCES
 from hpabatch.engine.advise.run import Recommendations
-from hpabatch.engine.advise.unit import Key, key_of
+from hpabatch.engine.advise.unit import Key, is_held, key_of
 from hpabatch.engine.columns.recorded import recorded_name
 from hpabatch.engine.columns.sweep import ADVICE
 from hpabatch.engine.fit.workload import OPEN
@@ -63,7 +64,7 @@ HEADS: Final = (
     Head("RESCALES", "number of rescales in the judged blocks",
          lambda row: measure_cell(row, "rescales")),
     Head("SAVES", "saving of the objective on the judged blocks, not used for the choice",
-         lambda row: of_change(row, "judged_saving_pct"), partial(percent, digits=1)),
+         lambda row: saved_cell(row)),
     Head("TRAINING", "saving on the training blocks, with its interval over resampled blocks",
          lambda row: _training(row)),
     Head("BETTER", "share of the resampled training blocks in which it is better than today's",
@@ -98,6 +99,7 @@ class Advice(Result):
     @property
     def verdict(self) -> str:
         answers = Counter(item.answer for item in self.found.items)
+        answers[NONE] += len(self.found.skipped)
         told = ", ".join(f"{answers[answer]:,} {answer}" for answer in _ORDER)
         return f"{counted(answers.total(), 'HPA')}: {told}" + (
             f" (confidence of the changes: {sure})" if (sure := self._sure()) else ""
@@ -139,7 +141,7 @@ class Advice(Result):
         if advised.height:
             yield _grid(self.found, advised, frame)
             yield from of_ceilings(advised)
-            yield from _coarse(advised)
+            yield from coarse_told(advised["training_blocks"].min(), ", and BETTER says little")
             yield ""
         if frame.height:
             doubts = {item.key: item.doubts for item in self.found.items}
@@ -172,13 +174,12 @@ class Advice(Result):
         }
 
 
-def _coarse(frame: pl.DataFrame) -> Iterator[str]:
-    """Yield a warning where there are too few blocks for resamples to differ."""
-    fewest = frame["training_blocks"].min()
+def coarse_told(fewest: object, more: str = "") -> Iterator[str]:
+    """Yield a warning where there are too few training blocks for resamples to differ."""
     if isinstance(fewest, int) and fewest < FEW_BLOCKS:
         yield (
             f"Of as few as {fewest} training blocks resamples are few different ones: intervals "
-            "are too narrow, and BETTER says little."
+            f"are too narrow{more}."
         )
 
 
@@ -252,6 +253,15 @@ def of_change(row: Mapping[str, Any], name: str) -> Any:
     return row[name] if _is_change(row) else None
 
 
+def saved_cell(row: Mapping[str, Any]) -> str:
+    """Return what a change saves; of one that costs, how much more."""
+    saved = of_change(row, "judged_saving_pct")
+    if saved is None or saved >= 0:
+        return percent(saved, 1)
+    is_held_at_max = is_held(row["at_max_minutes_today"], row["hours"])
+    return saving_told([saved], "", is_lower_bound=is_held_at_max)
+
+
 def measure_cell(row: Mapping[str, Any], measure: str) -> str:
     """Return a measure of both settings; today's with what was recorded if that differs."""
     if measure == "saturated_minutes" and row["ceiling"] == OPEN:
@@ -282,7 +292,7 @@ def _reasons(frame: pl.DataFrame, doubts: Mapping[Key, str]) -> Iterator[str]:
             because = ", because" if answer == NONE else ":"
             notes = f" [{row['notes']}]" if row["notes"] else ""
             yield f"  {printable(row_label(row, many))}{because} {row['reasons']}{notes}"
-            if told := doubts[key_of(row)]:
+            if told := doubts.get(key_of(row)):
                 yield f"    {row['confidence'] or 'also'}: {told}"
             if row["surer"] and answer != NONE:
                 yield f"    surer with: {row['surer']}"

@@ -12,12 +12,15 @@ from typing import Any, Final
 
 import yaml
 
-from hpabatch.engine.advise.frames import certificate
+from hpabatch.engine.advise.frames import amounts, certificate
+from hpabatch.engine.advise.objective import saving_told
 from hpabatch.engine.advise.run import Recommendation, Recommendations
+from hpabatch.engine.advise.unit import AT_MAX, is_held
 from hpabatch.inputs.kubernetes_yaml import plain_value
 from hpabatch.model.objects.defaults import default_spec
 from hpabatch.model.printable import printable_line
 from hpabatch.model.settings.patch import metric_name
+from hpabatch.report.numbers import beside
 
 INDEX: Final = "recommendations.json"
 _LONGEST_NAME: Final = 200  # of 255, so that temporary names fit too
@@ -65,9 +68,10 @@ def recommendation_files(
     review: dict[str, str] = {}
     written = {item.key for item in found.written()}
     reviewed = {item.key for item in found.reviewed()}
+    own = amounts(found)
     for item in found.items:
         stem = file_stem(item, with_cluster=many)
-        told = certificate(item, found)
+        told = certificate(item, found, own[item.key])
         files[f"{stem}.json"] = json.dumps(told, indent=2, allow_nan=False) + "\n"
         if item.key in written and not item.withheld:
             files[f"{stem}.yaml"] = patch_yaml(item, found, told, stem)
@@ -145,9 +149,9 @@ def _comments(
         yield f"{words} {blocks} from {there['from']}:"
         yield from _measure_lines(there)
         if there["saving_pct"] is not None:
-            of = f" of {item.unit}" if len(judging["members"]) > 1 else ""
-            yield f"  saves {there['saving_pct']:.1f} % of {found.options.goal.minimize}{of}"
-    yield from _sureness(judging, unit)
+            of = f", of {item.unit}" if len(judging["members"]) > 1 else ""
+            yield f"  {_saving([there['saving_pct']], told)}{of}"
+    yield from _sureness(judging, unit, told)
     yield ""
     yield from _evidence(told)
 
@@ -176,25 +180,33 @@ def _parts(value: object) -> Iterator[tuple[str, Mapping[str, object]]]:
 
 def _measure_lines(there: Mapping[str, Any]) -> Iterator[str]:
     today, wanted = there["today"], there["considered"]
-    yield f"  {'':24}{'today':>14}{'this':>14}"
+    yield f"  {'':24}{'today (recorded)':>22}{'this':>14}"
     for name in _SHOWN:
         before, after = today["measures"].get(name), wanted["measures"].get(name)
         if before is not None and after is not None:
-            yield f"  {name:24}{before:>14,.2f}{after:>14,.2f}"
+            seen = today["recorded"].get(name)
+            yield f"  {name:24}{beside(f'{before:,.2f}', before, seen, 2):>22}{after:>14,.2f}"
     for old, new in zip(today["slos"], wanted["slos"], strict=True):
         values = [f"{slo['worst']:.4g}" if slo["worst"] is not None else "?" for slo in (old, new)]
         yield f"  SLO {old['slo']}: worst {' -> '.join(values)} {new['unit']}"
 
 
-def _sureness(judging: Mapping[str, Any], unit: str) -> Iterator[str]:
+def _saving(ends: Sequence[float], told: Mapping[str, Any]) -> str:
+    judged = told["judging"]["judged"]
+    is_held_at_max = is_held(judged["today"]["measures"].get(AT_MAX), judged["hours"])
+    minimize = told["parameters"]["minimize"]
+    return saving_told(ends, minimize, is_lower_bound=is_held_at_max)
+
+
+def _sureness(judging: Mapping[str, Any], unit: str, told: Mapping[str, Any]) -> Iterator[str]:
     sure = judging["resampled"]
     if sure is None:
         yield f"uncertainty: not known, with one training {unit}"
     elif sure["low_pct"] is not None:
         few = len(judging["folds"]) + 1 < _FEW_BLOCKS
         yield (
-            f"uncertainty: over {sure['resamples']} resamples of the training {unit}s it saves "
-            f"{sure['low_pct']:.1f} to {sure['high_pct']:.1f} %, and is better than today's in "
+            f"uncertainty: over {sure['resamples']} resamples of the training {unit}s "
+            f"{_saving([sure['low_pct'], sure['high_pct']], told)}, and better than today's in "
             f"{sure['better_share']:.0%}" + (f" (so few {unit}s say little)" if few else "")
         )
     changed = [fold for fold in judging["folds"] if fold["better"] is not None]

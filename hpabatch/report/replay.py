@@ -16,7 +16,7 @@ from hpabatch.engine.columns.replay import SCORE, SUMMARY
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.parameters import MAX_AGE_SPACINGS, MIN_MAX_AGE_MS
 from hpabatch.engine.fleet.plan import ReplayPlan
-from hpabatch.engine.replay.attention import rank_attention
+from hpabatch.engine.replay.attention import ALSO, rank_attention
 from hpabatch.engine.replay.run import ReplayResult
 from hpabatch.engine.replay.score import CLASSES, Score, ScoreTotals, class_table, score
 from hpabatch.engine.replay.score import total as score_totals
@@ -286,7 +286,9 @@ class Replay(Result):
             )
             parts.append(told)
         if self._ranked.height:
-            parts.append(f"look at {first} first: {self._ranked['why'][0]}")
+            reason, *more_reasons = re.split(rf"\.?{re.escape(ALSO[1:])}", self._ranked["why"][0])
+            others = f" (and {counted(len(more_reasons), 'reason')} more)" if more_reasons else ""
+            parts.append(f"look at {first} first: {reason}{others}")
         elif self.top:
             parts.append("no HPA needs a look")
         return f"in short: {'; '.join(parts)}" if parts else ""
@@ -335,7 +337,7 @@ def _parameters(evidence: Mapping[str, str]) -> str:
     instants = evidence.get("instants", "grid")
     grid = ("sync_period", "phase") if instants.endswith("grid") else ()
     known = ", ".join(
-        f"{name.replace('_', ' ')} {_in_seconds(evidence[name])}"
+        f"{name.replace('_', ' ')} {in_seconds(evidence[name])}"
         for name in (*grid, "delay", "max_age")
         if name in evidence
     )
@@ -359,7 +361,7 @@ def coarse(evidence: Mapping[str, str]) -> str:
     return f"samples are {show_duration(apart_ms)} apart, syncs {show_duration(period_ms)}"
 
 
-def _in_seconds(text: str) -> str:
+def in_seconds(text: str) -> str:
     """Return `15000 ms (assumed)` as `15 s (assumed)`."""
     found = re.match(r"(\d+)000 ms\b", text)
     return f"{found[1]} s{text[found.end() :]}" if found else text

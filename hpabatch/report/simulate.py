@@ -31,7 +31,7 @@ from hpabatch.report.base import (
     skipped_rows,
 )
 from hpabatch.report.lens import lens_told
-from hpabatch.report.numbers import BESIDE, beside, number, percent
+from hpabatch.report.numbers import BESIDE, beside, number, percent, share_of_minutes
 from hpabatch.report.replay import rules_line
 
 SHOWN_ROWS: Final = 40
@@ -64,8 +64,8 @@ HEADS: Final = (
     Head("RESCALES", "number of rescales",
          lambda row: beside(str(row["rescales"]), row["rescales"], row["rescales_recorded"])),
     Head("REVERSALS", "rescales against the direction of the one before", "reversals"),
-    Head("AT MAX", "minutes in which maxReplicas held it: the metrics asked for more",
-         "at_max_minutes", _COUNT),
+    Head("AT MAX", "share of the run in which maxReplicas held it: the metrics asked for more",
+         lambda row: share_of_minutes(row, "at_max_minutes")),
     Head("REGRET", "surplus and missing pod-hours, in percent of those of a perfect forecast",
          "regret_pct", percent),
     Head("SPEED-UP", "elastic speed-up against the recorded setting; above 1 is better",

@@ -179,3 +179,30 @@ def test_wrong_values_of_common_options_are_sentences(
         assert done.stderr.startswith("error: ")
         assert told in done.stderr, (option, done.stderr)
     assert [path.name for path in Path().iterdir()] == ["history"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("replay", "--out", "mine.csv"),
+        ("report", "--out", "mine.csv"),
+        ("plan", "--totals", "mine.csv"),
+        ("simulate", "--trajectories", "mine.csv"),
+        ("fidelity", "--changes", "mine.csv"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_table_of_a_user_is_not_replaced(
+    command: tuple[str, str, str],
+    tmp_path: Path,
+    capsysbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    small(tmp_path / "h", minutes=1)
+    (tmp_path / "mine.csv").write_text("time,pod,cpu\n")
+    monkeypatch.chdir(tmp_path)
+    name, *place = command
+    done = runner(name, capsysbinary, monkeypatch)("h", *place)
+    assert (done.code, done.stdout) == (2, "")
+    assert "mine.csv is there already and is no " in done.stderr
+    assert (tmp_path / "mine.csv").read_text() == "time,pod,cpu\n"

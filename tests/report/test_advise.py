@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from hpabatch.cli.recommend_files import write_files
+from hpabatch.engine.advise.frames import amounts
 from hpabatch.engine.advise.objective import RecommendOptions, parse_goal
 from hpabatch.engine.advise.request import AdviseRequest
 from hpabatch.engine.advise.run import recommend
@@ -16,6 +18,7 @@ from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 from hpabatch.report.advise import SHOWN_OTHERS, DataAdvice
 from hpabatch.report.base import View
 from hpabatch.report.forms import table_text
+from hpabatch.report.recommend import Advice
 from tests.sweeps import SweepMaker, put, weeks
 
 
@@ -150,7 +153,66 @@ def test_the_fleet_takes_what_the_settings_take_of_each_measure() -> None:
     goal = parse_goal(["saturated_minutes<10/week"], "rescales")
     report = DataAdvice(recommend(result, RecommendOptions(goal), put))
     (told,) = (line for line in report.body(View()) if str(line).startswith("fleet: "))
-    assert str(told).startswith("fleet: 1.0 -> 2.0 pods with all changes (+100.0%)")
+    assert str(told).startswith("fleet: 1.0 -> 2.0 pods with all changes (+100.0%; 1 of 1 HPA)")
+
+
+def test_hpas_without_a_plant_are_among_those_asked_for() -> None:
+    """The fleet's sums say of how many HPAs they are; their `now` is the bill, as recorded."""
+    maker = SweepMaker([{"target": "70"}]).add("api", CALM, recorded={"pod_hours": [200.0] * 6})
+    report = shown(maker)
+    lacking = ("east", "shop", "cache", "state its kind in a plant file")
+    parameters = report.found.result.parameters | {"skipped": [lacking]}
+    found = replace(report.found, result=replace(report.found.result, parameters=parameters))
+    report = replace(report, found=found)
+    assert report.verdict.startswith(
+        "1 of 2 HPAs should change: saves 0.30 requested cores on average (25.0% of what 1 of 2 "
+        "HPAs take)"
+    )
+    lines = table_text(report).splitlines()
+    place = lines.index("no advice: 1 HPA")
+    assert lines[place + 1] == "  shop/cache: state its kind in a plant file"
+    assert (
+        "fleet: 1.2 -> 0.9 pods with all changes (-25.0%; 1 of 2 HPAs; as recorded, by the model "
+        "of today's settings 1.0); not judged: 0.0 (0.0%)" in lines
+    )
+    assert report.table.select("hpa", "answer", "reasons").rows()[1] == (
+        "cache", "no advice", lacking[3]
+    )  # fmt: skip
+    advice = Advice(found)
+    assert advice.verdict.startswith("2 HPAs: 1 change, 0 keep, 1 no advice")
+    assert "shop/cache, because state its kind" in table_text(advice)
+    (told,) = (json.loads(text) for name, text in advice.patches.items() if name.endswith("json"))
+    assert told["amounts"] == amounts(found)["east", "shop", "api"]
+
+
+def test_a_cost_is_told_as_one_by_table_patch_and_reasons() -> None:
+    """In the table of measures and in the sentence the worse of recorded and modelled counts."""
+    held = weeks([168] * 6, at_max_minutes=[6000.0] * 6)
+    maker = SweepMaker([{"max": "20"}])
+    maker.add("pinned", {0: held, 1: weeks([200] * 6)}, recorded={"saturated_minutes": [900.0] * 6})
+    report = shown(maker, accept="low")
+    row = next(line for line in table_text(report).splitlines() if line.startswith("shop/pinned"))
+    assert "  at least 19.0% more  " in row
+    patch = report.patches["shop.pinned.yaml"]
+    assert "with at least 19.0% more pod-hours" in patch
+    assert "#   at least 19.0% more pod-hours\n" in patch
+    assert "training weeks at least 19.0% more pod-hours, and better than today's in 100%" in patch
+    assert "saturated_minutes              0.00 (3,600.00)          0.00" in patch
+
+
+def test_minutes_fall_in_the_table_and_in_the_sentence() -> None:
+    flaps = weeks([168] * 6, saturated_minutes=[260.0] * 6)
+    calm = weeks([160] * 6, saturated_minutes=[5.0] * 6)
+    maker = SweepMaker([{"target": "70"}])
+    maker.add("flapper", {0: flaps, 1: calm}, recorded={"saturated_minutes": [1.0] * 6})
+    text = table_text(shown(maker))
+    assert "520.0 (2.0) -> 10.0" in text
+    assert "saturated minutes 260 -> 5, -8 pod-hours a week" in text
+
+
+def test_too_few_training_blocks_are_told_with_the_savings() -> None:
+    text = table_text(shown(SweepMaker([{"target": "70"}]).add("api", CALM)))
+    assert "Of as few as 4 training blocks resamples are few different ones" in text
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import polars as pl
 import pytest
 
 from hpabatch.engine.replay.score import score
+from hpabatch.engine.replay.summary import KEY
 from hpabatch.jobs.replay import ReplayDone
 from hpabatch.report.forms import table_text
 from hpabatch.report.replay import Replay, evidence_lines, total_lines
@@ -65,6 +67,15 @@ def test_nothing_stands_out() -> None:
     text = table_text(replayed([{}] * 3, "cart"))
     assert "; none stands out" in text
     assert "in short: the rules decide what was recorded; no HPA needs a look\n" in text
+
+
+def test_in_short_is_one_reason() -> None:
+    found = replayed([{}] * 3, "cart")
+    why = "other sizes are recorded: are these its times? Also: it flaps. Also: it is held"
+    ranked = found.summary.select(*KEY, rank=pl.lit(1), why=pl.lit(why))
+    vars(found)["_ranked"] = ranked
+    told = "look at cart first: other sizes are recorded: are these its times? (and 2 reasons more)"
+    assert told.replace("cart", "shop/cart") in found.hints()[1]
 
 
 def test_no_ticks_at_all() -> None:

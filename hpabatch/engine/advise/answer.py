@@ -17,7 +17,7 @@ from hpabatch.engine.advise.judge import (
     saving_pct,
     tightest,
 )
-from hpabatch.engine.advise.objective import SATURATED
+from hpabatch.engine.advise.objective import SATURATED, saving_told
 from hpabatch.engine.advise.request import MEDIUM
 from hpabatch.engine.advise.rules import HELD_OPEN, WHAT_PODS_CAN, Doubt
 from hpabatch.engine.advise.specs import Inputs, labels_of, name_of
@@ -104,7 +104,7 @@ def _none_holds(found: Judged, inputs: Inputs) -> str:
     margin = f" with {rules.margin:.0%} of it left free" if rules.margin else ""
     return (
         f"no setting within the bounds holds the SLO on the training blocks{margin}; the closest "
-        f"is {name_of(found, found.closest, inputs)}: {worst}"
+        f"is {name_of(found, found.closest, inputs)}: {worst}{_unjudged(found, inputs)}"
     )
 
 
@@ -179,8 +179,8 @@ def _why_change(found: Judged, inputs: Inputs) -> str:
         text += f", which today's breaks ({worst}),"
     if saved is None:
         return text
-    way = f"{saved:.1f}% less" if saved >= 0 else f"{-saved:.1f}% more"
-    text += f" on blocks it was not chosen on, with {way} {goal}"
+    much = saving_told([saved], goal, is_lower_bound=found.is_held_at_max)
+    text += f" on blocks it was not chosen on, with {much}"
     # A pod's base goes with it: of a saving by fewer pods that part rests on the fit.
     base = max(inputs.base_shares[key] for key in found.unit.members)
     least = saved * (1 - min(base, 1.0))

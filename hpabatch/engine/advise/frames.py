@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final
@@ -12,11 +12,12 @@ import numpy as np
 import polars as pl
 
 import hpabatch
+from hpabatch.engine.advise.answer import CHANGE, NONE
 from hpabatch.engine.advise.bounds import floor_of
 from hpabatch.engine.advise.judge import TODAY, Judged, front_of, saving_pct
 from hpabatch.engine.advise.rules import remedies
 from hpabatch.engine.advise.run import Recommendation, Recommendations, UnitAdvice
-from hpabatch.engine.advise.unit import KEY, Array, UnitBlocks
+from hpabatch.engine.advise.unit import KEY, TODAY_ID, Array, Key, UnitBlocks, key_of
 from hpabatch.engine.columns.column import Table
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES, recorded_name
 from hpabatch.engine.columns.sweep import ADVICE, CANDIDATES, FOLDS
@@ -83,7 +84,72 @@ def advice_frame(found: Recommendations) -> pl.DataFrame:
                 row |= _judged(item.advice.judged, found.options.rules.robust)
                 row |= _own(item.advice.judged, item.member)
         rows.append(row)
+    for skipped in found.skipped:
+        row = dict.fromkeys(COLUMNS) | dict(zip(KEY, skipped.key, strict=True))
+        row |= {"answer": NONE, "reasons": skipped.reason, "goal": str(found.options.goal)}
+        rows.append(row)
     return pl.DataFrame(rows, schema=_schema(ADVICE))
+
+
+AMOUNTS: Final = ("cost", "core_hours", "pod_hours")
+_PODS_RECORDED: Final = recorded_name("pod_hours")
+
+
+def today_sums(found: Recommendations, names: Sequence[str]) -> dict[Key, Row]:
+    """Return hours and sums of each HPA under today's setting; None: not always known."""
+    blocks = found.result.blocks
+    today = blocks.filter((pl.col("setting_id") == TODAY_ID) & (pl.col("hours") > 0))
+    summed = today.group_by(KEY, maintain_order=True).agg(
+        pl.col("hours").sum(),
+        *(
+            pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum()).alias(name)
+            for name in names
+        ),
+    )
+    return {key_of(row): row for row in summed.iter_rows(named=True)}
+
+
+def amounts(found: Recommendations) -> dict[Key, dict[str, dict[str, float]]]:
+    """Return by HPA and measure of `AMOUNTS` what it takes in an hour, of all blocks.
+
+    `now` is the recorded amount where the recorded pods are known (a pod costs what it does in the
+    model), `modelled` that of today's setting; `after` is with its answer, `low` and `high` the
+    ends of that: the interval is known only of the saving of the objective.
+    """
+    sums = today_sums(found, (*AMOUNTS, _PODS_RECORDED))
+    told: dict[Key, dict[str, dict[str, float]]] = {}
+    for item in found.items:
+        row = sums.get(item.key, {})
+        pods, recorded = row.get("pod_hours"), row.get(_PODS_RECORDED)
+        scale = recorded / pods if pods and recorded is not None else 1.0
+        own = told[item.key] = {}
+        for name in AMOUNTS:
+            if row.get(name) is None:
+                continue
+            modelled = row[name] / row["hours"]
+            left = _left(item, found, name)
+            parts = {"after": left[0], "low": min(left), "high": max(left)}
+            own[name] = {"now": modelled * scale, "modelled": modelled} | {
+                part: modelled * scale * share for part, share in parts.items()
+            }
+    return told
+
+
+def _left(item: Recommendation, found: Recommendations, name: str) -> list[float]:
+    """Return the part that a change leaves of a measure, then the ends of its interval."""
+    judged = None if item.advice is None else item.advice.judged
+    if item.answer != CHANGE or judged is None:
+        return [1.0]
+    last = slice(judged.split, None)
+    before, after = (
+        measures_of(judged.unit, item.member, place, last).get(name)
+        for place in (TODAY, judged.considered)
+    )
+    if not before or after is None:
+        return [1.0]
+    sure = judged.resampled if name == found.options.goal.minimize else None
+    ends = () if sure is None else (sure.low_pct, sure.high_pct)
+    return [after / before, *(1.0 - pct / 100.0 for pct in ends if pct is not None)]
 
 
 def _currencies(found: Recommendations) -> dict[tuple[str, ...], str]:
@@ -130,11 +196,17 @@ def _own(found: Judged, member: int) -> Row:
     for which, place in (("today", TODAY), ("choice", found.considered)):
         sums = measures_of(found.unit, member, place, judged)
         row |= {f"{name}_{which}": sums.get(name) for name in (*SHOWN, REGRET)}
-    for name in RECORDED_SHOWN:
-        if name in found.unit.recorded:
-            known = float(found.unit.recorded[name][member, judged].sum())
-            row[recorded_name(name)] = _known(known)
-    return row
+    recorded = recorded_of(found.unit, member, judged)
+    return row | {recorded_name(name): value for name, value in recorded.items()}
+
+
+def recorded_of(unit: UnitBlocks, member: int, blocks: slice) -> dict[str, float | None]:
+    """Return what was recorded of a member's measures, summed over blocks."""
+    return {
+        name: _known(float(unit.recorded[name][member, blocks].sum()))
+        for name in RECORDED_SHOWN
+        if name in unit.recorded
+    }
 
 
 def measures_of(
@@ -258,8 +330,13 @@ _SCORES: Final = (
 )
 
 
-def certificate(item: Recommendation, found: Recommendations) -> dict[str, Any]:
-    """Return the certificate of an HPA's recommendation; docs/recommend.md explains it."""
+def certificate(
+    item: Recommendation, found: Recommendations, own: Mapping[str, Mapping[str, float]]
+) -> dict[str, Any]:
+    """Return the certificate of an HPA's recommendation; docs/recommend.md explains it.
+
+    `own` are its `amounts`.
+    """
     cluster, namespace, hpa = item.key
     names = found.specs.names
     patch = None
@@ -288,6 +365,7 @@ def certificate(item: Recommendation, found: Recommendations) -> dict[str, Any]:
         "withheld": item.withheld or None,
         "floor": _floor(item, found),
         "parameters": parameters(found),
+        "amounts": own,
         "scores": _scores(item, found),
         "judging": None
         if item.advice is None or item.advice.judged is None
@@ -363,6 +441,7 @@ def _part(
                 "slo_holds": bool(held[s]),
                 "slos": list(_slos(judged, blocks, s, item.member)),
                 "measures": measures_of(unit, item.member, s, blocks),
+                "recorded": recorded_of(unit, item.member, blocks) if s == TODAY else {},
             }
             for (name, s), value in zip(settings.items(), (today, choice), strict=True)
         },

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hpabatch.engine.advise.objective import SATURATED, UNIT_HOURS, Goal, Slo
 from hpabatch.engine.advise.request import JudgeRules
-from hpabatch.engine.advise.unit import Array, Mask, UnitBlocks
+from hpabatch.engine.advise.unit import AT_MAX, Array, Mask, UnitBlocks, is_held
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 from hpabatch.kernels.pareto import mark_front
 
@@ -333,6 +333,15 @@ class Judged:
     def considered(self) -> int:
         """Return the choice, or what came closest to one."""
         return self.closest if self.choice is None else self.choice
+
+    @property
+    def is_held_at_max(self) -> bool:
+        """Whether today's maxReplicas held a member for long in the judged blocks."""
+        last, minutes = slice(self.split, None), self.unit.values.get(AT_MAX)
+        if minutes is None:
+            return False
+        sums = zip(minutes[:, TODAY, last], self.unit.hours[:, last], strict=True)
+        return any(is_held(float(held.sum()), float(hours.sum())) for held, hours in sums)
 
     def lifts(self, place: int) -> bool:
         """Return whether a setting lifts somebody's maxReplicas and leaves no pod less."""

@@ -72,6 +72,20 @@ def short_number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
+def saving_told(ends: Sequence[float], measure: str, *, is_lower_bound: bool = False) -> str:
+    """Return a saving in percent, or its interval: `17.5 to 17.7% less cost`, `at least 9.1% more`.
+
+    `measure` may be left out. `is_lower_bound`: the work is, so what costs more may cost even more.
+    """
+    low, high = min(ends), max(ends)
+    of = f" {measure.replace('_', '-')}".rstrip()
+    if low < 0 < high:
+        return f"{-low:.1f}% more to {high:.1f}% less{of}"
+    shown = dict.fromkeys(f"{abs(end):.1f}" for end in sorted((low, high), key=abs))
+    least = "at least " if low < 0 and is_lower_bound else ""
+    return f"{least}{' to '.join(shown)}% {'more' if low < 0 else 'less'}{of}"
+
+
 def unit_noun(measure: str) -> str:
     """Return what a measure is counted in: `minutes`, `pod-hours`; "" for money."""
     words = measure.removesuffix("_up").removesuffix("_down").replace("gib", "GiB").split("_")
@@ -239,17 +253,19 @@ def _objective(minimize: str | None, known: set[str]) -> tuple[str, str]:
     return "pod_hours", "default, as no HPA has a cost"
 
 
+NO_COST: Final = (
+    "--minimize cost: no HPA has a cost: with --prices FILE one has where all requests that have a "
+    "price are recorded; give them, or minimize pod_hours, core_hours or gib_hours"
+)
+
+
 def _objective_mistakes(minimize: str, known: set[str]) -> Iterator[str]:
     name = minimize.strip()
     yield from (f"--minimize {name}: {mistake}" for mistake in _measure_mistakes(name))
     if name in _FIXED:
         yield f"--minimize {name}: it is the same under every setting; minimize pod_hours"
     elif name == "cost" and name not in known:
-        yield (
-            "--minimize cost: no HPA of this sweep has a cost: give `hpabatch sweep` --prices FILE "
-            "(with it an HPA has one where all requests that have a price are recorded), or "
-            "minimize pod_hours, core_hours or gib_hours"
-        )
+        yield NO_COST
     elif name in MEASURES and name not in known:
         yield f"--minimize {name}: it is not known of any HPA of this sweep"
 
@@ -284,7 +300,7 @@ def options_of(request: RecommendRequest, result: SweepResult, sweep: str = "") 
     try:
         goal = parse_goal(request.slo, request.minimize, result.blocks)
     except ObjectiveError as error:
-        if request.slo != DEFAULT_SLO:
+        if request.slo != DEFAULT_SLO or "--slo " not in str(error):
             raise
         raise UsageError(
             f"{error} (--slo {DEFAULT_SLO[0]} is the default): name a limit of your own, such as "

@@ -41,6 +41,7 @@ from hpabatch.engine.advise.unit import (
     key_of,
     unit_blocks,
 )
+from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.sweep.context import Context
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import UsageError
@@ -124,6 +125,11 @@ class Recommendations:
     result: SweepResult
     specs: Specs
     facts: Mapping[Key, Mapping[str, Any]]
+
+    @property
+    def skipped(self) -> list[Skipped]:
+        """The HPAs that were asked for and could not be simulated, with their reasons."""
+        return [Skipped(*row) for row in self.result.parameters.get("skipped", ())]
 
     def written(self) -> list[Recommendation]:
         """Return the changes that are sure enough to be written (`options.accept`)."""

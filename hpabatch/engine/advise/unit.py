@@ -44,6 +44,11 @@ Chosen on fleets whose plant is known, as `standing.MORE_THAN_TODAY` is.
 _HOUR_MS: Final = 3_600_000
 
 
+def is_held(at_max_minutes: float | None, hours: float | None) -> bool:
+    """Say whether maxReplicas held an HPA for long while its metrics asked for more."""
+    return (at_max_minutes or 0.0) > MOST_AT_MAX * (hours or 0.0) * MINUTES_AN_HOUR > 0
+
+
 def key_of(row: Mapping[str, Any]) -> Key:
     """Return the cluster, namespace and name of a row's HPA."""
     return row["cluster"], row["namespace"], row["hpa"]

@@ -10,10 +10,10 @@ that are all stated wrong by one factor are rarer. Another one is told, and used
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from functools import partial
+from itertools import count
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -21,6 +21,7 @@ import polars as pl
 
 from hpabatch.engine.fidelity.answer import sign_p
 from hpabatch.engine.fidelity.lens_search import (
+    MOST_TRIED,
     RAW,
     REACH_MS,
     Interval,
@@ -147,9 +148,14 @@ def estimate_lenses(plan: ReplayPlan, progress: Progress = silent) -> list[LensE
     sources = _sources(plan)
     found = []
     for k, (cluster, signal) in enumerate(sources):
-        what = f"estimating how the controller saw {signal} (lens)"
-        tell = partial(progress, what, k / len(sources))
-        tell()
+        what = f"estimating how the controller saw {signal} (lens {k + 1} of {len(sources)})"
+        tried = count(1)
+
+        def tell(what: str = what, k: int = k, tried: Iterator[int] = tried) -> None:
+            n = min(next(tried), MOST_TRIED)
+            told = f"{what}, setting {n} of at most {MOST_TRIED}"
+            progress(told, (k + (n - 1) / MOST_TRIED) / len(sources))
+
         found.append(_estimate(plan, cluster, signal, tell))
     return found
 

@@ -127,6 +127,14 @@ FINE: Final = (0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 1.005, 1.01, 1.02, 1.05, 1.1,
 LEAST_RATIO: Final = 0.3
 MOST_RATIO: Final = 5.0
 MOST_MOVES: Final = 6
+_JUDGED: Final = 5  # candidates that the other HPAs are decided under
+MOST_TRIED: Final = (
+    len((None, *COARSE_RATIOS))
+    + len(COARSE_SMOOTHINGS_MS) * len((*COARSE_LAGS_MS, *COARSE_FACTORS))
+    + MOST_MOVES * (11 + len(FINE))  # (`_around`)
+    + _JUDGED
+)
+"""Candidates of a source at most: a search ends where the best one has no better neighbor."""
 FAR_Z: Final = 2.0
 """From so many standard errors on a value is no longer in the interval."""
 

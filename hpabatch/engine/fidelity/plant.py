@@ -511,7 +511,9 @@ class _Judged:
         if used >= least:
             return ""
         if found == 0:
-            return f"the number of ready pods never changed after {_time_text(self.split_ms)}"
+            earlier = transitions_of(self.m, spec_changes_ms(self.m)).first_ms.size
+            after = f" after {_time_text(self.split_ms)}" if earlier else ""
+            return f"the number of ready pods never changed{after}"
         too_short = self._too_short()
         if too_short:
             return too_short

@@ -34,7 +34,7 @@ INVALID_SHARE: Final = 0.02  # half an hour a day; a single lost scrape is not w
 NOT_RECORDED_SHARE: Final = 0.02
 AT_MAX_SHARE: Final = 0.02
 DISABLED_SHARE: Final = 0.04
-POLICY_SHARE: Final = 0.04
+POLICY_SHARE: Final = 0.02
 WINDOW_UP_SHARE: Final = 0.10
 POD_GUARD_SHARE: Final = 0.10
 ZERO_SHARE: Final = 0.50
@@ -54,6 +54,8 @@ GROWTH_FACTOR: Final = 2
 GROWTH_HOURS: Final = 6.0
 
 MOST_REASONS: Final = 3
+ALSO: Final = ". Also: "
+"""Between two reasons in `why`; a question has its own mark."""
 _FAILED: Final = ("invalid_metrics", "failing_metric")
 
 COLUMNS: Final = ("rank", *KEY, "rule", "score", "why")
@@ -233,7 +235,8 @@ RULES: Final[tuple[Rule, ...]] = (
         "at_max",
         85,
         HARM,
-        "raise maxReplicas to what the metrics asked for, if the cluster has room (hpabatch plan)",
+        "raise maxReplicas to what the metrics asked for, if the cluster has room (hpabatch plan); "
+        "memory that grows with a pod's age or is not shared does not fall with more pods",
         _lasts("at_max_share", AT_MAX_SHARE),
         _C("at_max_share"),
         (
@@ -258,7 +261,7 @@ RULES: Final[tuple[Rule, ...]] = (
             " times in ",
             duration(_C("hours")),
             pl.when(_C("window_down_share") < NEVER_SHARE)
-            .then(pl.lit("; no scale-down window ever held it (is it 0?)"))
+            .then(pl.lit("; no scale-down window ever held it"))
             .otherwise(
                 pl.format("; the scale-down window held it for {}", _time("window_down_share"))
             ),
@@ -382,11 +385,16 @@ RULES: Final[tuple[Rule, ...]] = (
         "scale_up_policy",
         50,
         HARM,
-        "allow faster scaling up: larger behavior.scaleUp.policies",
+        "allow faster scaling up: larger behavior.scaleUp.policies (hpabatch advise --grid "
+        "scaleUp.policies=today,default,fast tries some)",
         # The burst of a start is not what a limit is judged by.
         _lasts("policy_up_later_share", POLICY_SHARE),
         _C("policy_up_later_share"),
-        ("a limit on scaling up held it for ", _time("policy_up_later_share")),
+        (
+            "a limit on scaling up held it for ",
+            _time("policy_up_later_share"),
+            " while its metrics asked for more",
+        ),
     ),
     Rule(
         "scale_up_window",
@@ -455,7 +463,10 @@ def rank_attention(summary: pl.DataFrame, top: int) -> pl.DataFrame:
         .agg(
             pl.col("rule").first(),
             score=pl.col("highest").first(),
-            why=pl.col("why").head(MOST_REASONS).str.join(". Also: "),
+            why=pl.col("why")
+            .head(MOST_REASONS)
+            .str.join(ALSO)
+            .str.replace_all(f"?{ALSO}", f"?{ALSO[1:]}", literal=True),
         )
         .head(top)
         .with_row_index("rank", offset=1)

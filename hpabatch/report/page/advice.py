@@ -15,8 +15,10 @@ import polars as pl
 import yaml
 
 from hpabatch._json import decode_json
+from hpabatch.engine.advise.answer import NONE
 from hpabatch.engine.advise.bounds import changes_told
 from hpabatch.engine.advise.frames import FORMAT, KIND
+from hpabatch.engine.advise.unit import AT_MAX, is_held
 from hpabatch.engine.replay.summary import KEY
 from hpabatch.errors import UsageError
 from hpabatch.history.files import read_small
@@ -27,10 +29,10 @@ from hpabatch.model.objects.hpa import HPASpec
 from hpabatch.model.printable import listed, printable, printable_json
 from hpabatch.model.settings.patch import patch_document, spec_patch
 from hpabatch.model.versions import ControllerFlags
+from hpabatch.report.numbers import beside
 from hpabatch.report.page.series import simulated_of
 
 TRAJECTORIES: Final = "trajectories.parquet"
-MEASURES: Final = ("cost", "core_hours", "pod_hours")
 _PLACES: Final = ("patches", ".", "review")  # of a folder of `advise`, or of patches
 
 
@@ -47,6 +49,7 @@ def read_advice(
     """
     root, found, warning = Path(folder), dict[tuple[str, ...], dict[str, Any]](), ""
     places: dict[tuple[str, ...], Path] = {}
+    skipped: dict[tuple[str, ...], str] = {}
     for place in _PLACES:
         for path in sorted((root / place).glob("*.json")):
             told = _certificate(path)
@@ -64,13 +67,32 @@ def read_advice(
                     f"--advice: {places[key]} and {path} are of the same HPA; remove the older one"
                 )
             places.setdefault(key, path)
+            for *other, reason in told["sweep"]["parameters"].get("skipped", ()):
+                skipped[tuple(other)] = reason
     if not found:
         raise UsageError(
             f"--advice {folder}: expected a folder that `hpabatch advise --out` or `hpabatch "
             "recommend --patches` wrote, got one without certificates; name another"
         )
     simulated = _simulated(root / TRAJECTORIES, to_ms)
+    for key, reason in skipped.items():
+        found.setdefault(key, _NOTHING | {"key": list(key), "reasons": [reason]})
     return [found[key] | {"simulated": simulated.get(key)} for key in sorted(found)], warning
+
+
+_NOTHING: Final[dict[str, Any]] = {
+    "answer": NONE,
+    **dict.fromkeys(("changes", "doubts", "surer"), ()),
+    **dict.fromkeys(("confidence", "minimize", "currency", "hours", "withheld", "training_blocks")),
+    **dict.fromkeys(("saving_pct", "saving_low_pct", "saving_high_pct")),
+    **dict.fromkeys(("slo_broken", "is_held_at_max"), False),
+    "today": {},
+    "after": {},
+    "recorded": {},
+    "amounts": {},
+    **dict.fromkeys(("patch", "apply", "rollback")),
+}
+"""What there is of an HPA that the advice left out: it has no certificate."""
 
 
 def _simulated(path: Path, to_ms: int) -> dict[tuple[Any, ...], dict[str, Any]]:
@@ -149,9 +171,20 @@ def _read(told: Mapping[str, Any], root: Path, path: Path) -> dict[str, Any]:
         "hours": None if judged is None else judged["hours"],
         "today": {} if judged is None else judged["today"]["measures"],
         "after": {} if judged is None else judged["considered"]["measures"],
+        "recorded": {} if judged is None else _recorded(judged["today"]),
         "withheld": told["withheld"],
+        "amounts": told.get("amounts") or {},
+        "training_blocks": None if trained is None else trained["blocks"],
+        "is_held_at_max": judged is not None
+        and is_held(judged["today"]["measures"].get(AT_MAX), judged["hours"]),
         **_files(told, today, wanted, root, path),
     }
+
+
+def _recorded(today: Mapping[str, Any]) -> dict[str, float]:
+    """Return the recorded measures that differ from those of the model of today's setting."""
+    measures, recorded = today["measures"], today.get("recorded", {})
+    return {k: v for k, v in recorded.items() if beside("", measures.get(k), v, 1)}
 
 
 def _spec(value: object) -> HPASpec:

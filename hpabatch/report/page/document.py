@@ -15,26 +15,27 @@ from typing import Any, Final
 
 import polars as pl
 
+from hpabatch.engine.advise.objective import saving_told
 from hpabatch.engine.capacity.run import CapacityPlan
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.replay.run import ReplayNotes
 from hpabatch.engine.replay.summary import FleetTotals, join_summaries, total
 from hpabatch.model.printable import counted, printable, printable_line, printable_lines
+from hpabatch.report.amounts import fleet_amounts
 from hpabatch.report.base import Grid, View, label
 from hpabatch.report.capacity import Plan
 from hpabatch.report.numbers import share
-from hpabatch.report.page.advice import MEASURES
 from hpabatch.report.page.redact import Names
 from hpabatch.report.page.series import MEANINGS, MOMENT
 from hpabatch.report.pictures.data import length_text
-from hpabatch.report.replay import rules_line
+from hpabatch.report.recommend import coarse_told
+from hpabatch.report.replay import in_seconds, rules_line
 
 KIND: Final = "hpabatch report"
 FORMAT: Final = 1
 Key = tuple[str, str, str]
 WEEK_HOURS: Final = 168.0
-MONTH_HOURS: Final = 720.0
 _UNITS: Final = {"cost": "", "core_hours": "requested cores", "pod_hours": "replicas"}
 _RANK: Final = {"high": 0, "medium": 1, "low": 2, None: 3}
 _HPA: Final = (
@@ -133,13 +134,9 @@ def document_of(given: Gathered) -> dict[str, Any]:
         notes = replace(given.notes, warnings=(*given.notes.warnings, unknown))
         given = replace(given, notes=notes)
     lists = {
-        "act": _to_do(findings, advice),
-        "harm": [
-            _entry(item, held_at_max(rows[item["key"]]) if item["finding"] == "at_max" else "")
-            for item in findings
-            if item["group"] == "harm"
-        ],
-        "ask": list(_questions(findings, advice, rows, given.notes.skipped, name)),
+        "act": list(_once(_to_do(findings, advice))),
+        "harm": list(_once(_harm(findings, advice, rows))),
+        "ask": list(_once(_questions(findings, advice, rows, given.notes.skipped, name))),
     }
     told = {
         "kind": KIND,
@@ -152,7 +149,7 @@ def document_of(given: Gathered) -> dict[str, Any]:
         "span": {"from": totals.first_ts, "to": totals.last_ts},
         "since": None,
         "verdict": _verdict(totals, findings, advice, lists),
-        "amounts": list(_amounts(totals, advice)),
+        "amounts": list(_amounts(totals, advice, len(there))),
         "trust": list(_trust(totals, given.notes, advice)),
         "lists": lists,
         "findings": findings,
@@ -244,42 +241,24 @@ def _verdict(
     return "; ".join(parts)
 
 
-def _amounts(totals: FleetTotals, advice: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def _amounts(
+    totals: FleetTotals, advice: Sequence[Mapping[str, Any]], asked: int
+) -> Iterator[dict[str, Any]]:
     """Yield what the fleet takes, and with all changes, as a range."""
     yield {"name": "replica-hours recorded", "now": totals.applied_replica_hours, "unit": ""}
-    for measure in MEASURES:
-        known = [item for item in advice if item["today"].get(measure) is not None]
-        if not known:
-            continue
-        now = low = high = 0.0
-        for item in known:
-            rate = item["today"][measure] / item["hours"]
-            least, most = _left(item, measure)
-            now, low, high = now + rate, low + rate * least, high + rate * most
-        is_money = measure == "cost"
-        times = MONTH_HOURS if is_money else 1.0
-        unit = next((item["currency"] or "" for item in known), "") if is_money else ""
-        ends = [f"{end / now - 1:+.1%}" for end in (low, high)] if now else ["0.0%"]
+    answers = [(item["answer"], item["amounts"]) for item in advice]
+    currency = next((item["currency"] for item in advice if item["currency"]), "")
+    for fleet in fleet_amounts(answers, asked):
+        is_money = fleet.measure == "cost"
         yield {
-            "name": "cost a month" if is_money else f"{_UNITS[measure]} on average",
-            "now": now * times,
-            "low": low * times,
-            "high": high * times,
-            "change": " to ".join(dict.fromkeys(ends)),
-            "unit": unit,
-            "covers": f"{len(known)} of {counted(totals.hpas, 'HPA')}, in the judged blocks",
+            "name": "cost a month" if is_money else f"{_UNITS[fleet.measure]} on average",
+            "now": fleet.now,
+            "low": fleet.low,
+            "high": fleet.high,
+            "change": fleet.change,
+            "unit": currency if is_money else "",
+            "covers": fleet.covers,
         }
-
-
-def _left(item: Mapping[str, Any], measure: str) -> tuple[float, float]:
-    """Return which part is left of what an HPA takes of a measure, at the least and most."""
-    before, after = item["today"].get(measure), item["after"].get(measure)
-    if item["answer"] != "change" or not before or after is None:
-        return 1.0, 1.0
-    ends = [item["saving_low_pct"], item["saving_high_pct"]]
-    known = ends if measure == item["minimize"] else []
-    left = [after / before, *(1.0 - pct / 100.0 for pct in known if pct is not None)]
-    return min(left), max(left)
 
 
 def _trust(
@@ -310,7 +289,12 @@ def _trust(
     counts = ", ".join(f"{sure.count(c)} {c}" for c in ("high", "medium", "low") if c in sure)
     grade = "mixed" if len(set(sure)) > 1 else next(iter(sure), "not known")
     why = f"changes by confidence: {counts or 'none'}; simulated, and judged on blocks of time "
-    yield _claim("savings", str(grade), f"{why}that they were not chosen on")
+    trained = [
+        n for item in advice if item["answer"] == "change" and (n := item["training_blocks"])
+    ]
+    few = " ".join(coarse_told(min(trained, default=None)))
+    why += "that they were not chosen on" + (f". {few}" if few else "")
+    yield _claim("savings", str(grade), why)
 
 
 def _claim(claim: str, grade: str, why: str) -> dict[str, str]:
@@ -347,17 +331,8 @@ def _effect(item: Mapping[str, Any]) -> str:
         ends.append(item["saving_pct"])
     if not ends:
         return "ends a broken SLO" if item["slo_broken"] else ""
-    low, high, of = min(ends), max(ends), item["minimize"].replace("_", "-")
-    if high <= 0:
-        words = f"costs {_ends(-high, -low)} % more {of}"
-    else:
-        words = f"saves {_ends(low, high)} % of its {of}"
-    return f"ends a broken SLO; {words}" if item["slo_broken"] else words
-
-
-def _ends(low: float, high: float) -> str:
-    ends = f"{low:.1f}", f"{high:.1f}"
-    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+    words = saving_told(ends, item["minimize"], is_lower_bound=item["is_held_at_max"])
+    return f"ends a broken SLO, with {words}" if item["slo_broken"] else words
 
 
 def _to_do(
@@ -365,7 +340,8 @@ def _to_do(
 ) -> list[dict[str, Any]]:
     """Return what stands still, then recommended changes, then what else is to be corrected.
 
-    A finding of low severity is left out where a change of its HPA is recommended.
+    Findings of medium severity on an HPA come after its change, and so are under it; one of low
+    severity is left out there.
     """
     changed = {tuple(item["key"]) for item in advice if item["answer"] == "change"}
     wrong = [item for item in findings if item["group"] == "act"]
@@ -391,7 +367,44 @@ def _entry(item: Mapping[str, Any], effect: str = "") -> dict[str, Any]:
     }
 
 
-def held_at_max(row: Mapping[str, Any]) -> str:
+def _once(entries: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield an entry per HPA, the first; what the others of it say is under it.
+
+    Under a recommended change that is no other remedy.
+    """
+    found: dict[Key, dict[str, Any]] = {}
+    for item in entries:
+        first = found.setdefault(tuple(item["key"]), item)
+        if first is item:
+            continue
+        has_remedy = first["of"] == "confidence" or item["detail"] in first["detail"]
+        fix = "" if has_remedy else item["detail"]
+        also = "; ".join(filter(None, (f"also: {item['what']}", item["effect"], fix)))
+        first["detail"] = "; ".join(filter(None, (first["detail"], also)))
+    yield from found.values()
+
+
+def _harm(
+    findings: Iterable[Mapping[str, Any]],
+    advice: Sequence[Mapping[str, Any]],
+    rows: Mapping[Key, Mapping[str, Any]],
+) -> Iterator[dict[str, Any]]:
+    """Yield what does harm; where a change is recommended, that is the remedy, and no other."""
+    changes = {
+        tuple(item["key"]): ", ".join(item["changes"])
+        for item in advice
+        if item["answer"] == "change"
+    }
+    for item in findings:
+        if item["group"] != "harm":
+            continue
+        change = changes.get(item["key"])
+        is_at_max = item["finding"] == "at_max"
+        effect = held_at_max(rows[item["key"]], costs=change is None) if is_at_max else ""
+        yield _entry(item, effect) | ({"detail": f"recommended: {change}"} if change else {})
+
+
+def held_at_max(row: Mapping[str, Any], *, costs: bool = True) -> str:
     """Return for how long maxReplicas held an HPA, and what a larger one costs at most.
 
     By the week, unless less was recorded: a week is not told from hours.
@@ -400,10 +413,11 @@ def held_at_max(row: Mapping[str, Any]) -> str:
     per = " a week" if span == WEEK_HOURS else f" of {length_text(span)}"
     hours, needed = row["at_max_share"] * span, row["asked_at_max"]
     most = (needed - row["bound_max"]) * hours
-    return (
-        f"{hours:.1f} h{per} at the limit; maxReplicas {needed} costs at most {most:,.0f} "
-        f"replica-hours{per}, and is too few if a limit cut usage off"
-    )
+    held = f"{hours:.1f} h{per} at the limit"
+    more = f"maxReplicas {needed} costs at most {most:,.0f} replica-hours{per}"
+    # (what is asked for by memory that pods do not share grows with them)
+    known = costs and not (row.get("metric") or "").startswith("memory")
+    return f"{held}; {more}, and is too few if a limit cut usage off" if known else held
 
 
 def _questions(
@@ -472,7 +486,7 @@ def _sizes(planned: CapacityPlan | None, name: Any) -> Iterator[dict[str, Any]]:
 
 def _assumptions(evidence: Mapping[str, str]) -> list[str]:
     return [
-        f"{name.replace('_', ' ')} {value}"
+        f"{name.replace('_', ' ')} {in_seconds(value)}"
         for name, value in evidence.items()
         if value.endswith(("(assumed)", "(estimated)"))
     ]

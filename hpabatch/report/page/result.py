@@ -21,6 +21,7 @@ from hpabatch.engine.replay.run import join_notes, replay_shards
 from hpabatch.engine.replay.summary import KEY, join_summaries
 from hpabatch.errors import UsageError
 from hpabatch.history.files import atomic_path
+from hpabatch.history.replaced import check_replaced
 from hpabatch.jobs.parquet import EVIDENCE_KEY
 from hpabatch.jobs.replay import NothingReplayedError
 from hpabatch.model.options import Request, flag
@@ -167,6 +168,7 @@ class FleetReport(Result):
         Raises:
             UsageError: it cannot be written.
         """
+        check_replaced(path, "html" if form is None else form)
         data = self.html.encode() if form is None else report_bytes(self, form)
         with atomic_path(path) as temporary:
             temporary.write_bytes(data)

@@ -83,7 +83,7 @@ def test_an_interrupted_page_leaves_the_one_before(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small(tmp_path / "h")
-    Path("report.html").write_text("before")
+    Path("report.html").write_text("<title>HPAs of before")
 
     def interrupted(path: Path, data: bytes) -> None:
         path.write_text("half")
@@ -92,7 +92,7 @@ def test_an_interrupted_page_leaves_the_one_before(
     monkeypatch.setattr(Path, "write_bytes", interrupted)
     with contextlib.suppress(KeyboardInterrupt):
         run("h")
-    assert Path("report.html").read_text() == "before"
+    assert Path("report.html").read_text() == "<title>HPAs of before"
     assert {path.name for path in tmp_path.iterdir()} == {"h", "report.html"}
 
 

@@ -300,6 +300,7 @@ def test_a_folder_of_another_version_or_a_damaged_one_is_refused(
         (("history", "--bound", "size=3"), "no such field"),
         (("history", "--objects", "missing.yaml"), "missing.yaml"),
         (("history", "--minimize", "joy"), "joy"),
+        (("history", "--minimize", "cost"), "with --prices FILE"),
         (("missing.csv", "--map", "missing.yaml"), "missing.csv: there is no such file"),
     ],
 )

@@ -87,7 +87,7 @@ def test_patches_and_certificates(run: Run, sweep: Path, tmp_path: Path) -> None
     comments = [line for line in text.splitlines() if line.startswith("#")]
     assert comments[0] == "# shop/api: target utilization 60 -> 75, scaleDown.window 300 -> 600"
     assert "# judged on 2 weeks from 2026-10-05T00:00:00Z:" in comments
-    assert "#   saves 25.0 % of pod_hours" in comments
+    assert "#   25.0% less pod-hours" in comments
     assert any(line.endswith(told["sweep"]["sha256"]) for line in comments)
     assert not {p.name for p in tmp_path.iterdir()} - {"sweep", "patches"}
 
@@ -176,7 +176,7 @@ def test_a_patch_tells_which_lists_it_replaces(run: Run, tmp_path: Path) -> None
         (("--objects", "x"), "objects x cannot be read"),
         (("--instance-label", "argo"), "--instance-label"),
         (("--slo", "saturated<1/week"), "saturated is no measure of a block"),
-        (("--minimize", "cost"), "no HPA of this sweep has a cost"),
+        (("--minimize", "cost"), "minimize pod_hours, core_hours or gib_hours\n"),
         (("--bound", "size=3"), "--bound size=3: no such field"),
         (("--margin", "1"), "--margin: expected a number of at most 0.99, got 1"),
         (

@@ -125,7 +125,7 @@ def test_an_hpa_of_another_controller_gets_no_patch_but_says_where() -> None:
     why = "owned by KEDA ScaledObject shop/queue: change spec.minReplicaCount there"
     assert (item.answer, item.withheld, item.was_edited) == ("change", why, False)
     assert item.notes[-1] == f"no patch is written: {why}"
-    told = certificate(item, found)
+    told = certificate(item, found, {})
     assert (told["patch"], told["withheld"]) == (None, why)
     assert told["spec"]["recommended"]["minReplicas"] == 2
     assert list(recommendation_files(found)[0]) == ["shop.api.json"]

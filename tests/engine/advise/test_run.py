@@ -68,12 +68,12 @@ UNKNOWN: Values = {"unserved": [None] * 6}
     [
         pytest.param(
             CALM, {}, ("change", 1, "high"),
-            ["it holds the SLO on blocks it was not chosen on, with 20.0% less pod_hours"], "",
+            ["it holds the SLO on blocks it was not chosen on, with 20.0% less pod-hours"], "",
             id="a saving that lasts",
         ),
         pytest.param(
             CALM, {"base_share": 0.25}, ("change", 1, "high"),
-            ["with 20.0% less pod_hours (15.0% without the fitted base)"], "",
+            ["with 20.0% less pod-hours (15.0% without the fitted base)"], "",
             id="a fitted base",
         ),
         pytest.param(
@@ -84,7 +84,7 @@ UNKNOWN: Values = {"unserved": [None] * 6}
         pytest.param(
             pair(60, 80, 50, 1), {}, ("change", 1, "high"),
             ["which today's breaks (saturated_minutes on average 50 minutes a week",
-             "with 33.3% more pod_hours"], "",
+             "with 33.3% more pod-hours"], "",
             id="a broken limit, though it costs more",
         ),
         pytest.param(
@@ -129,7 +129,8 @@ UNKNOWN: Values = {"unserved": [None] * 6}
             pair(100, 120, 50, 20), {}, ("no advice", None, None),
             ["no setting within the bounds holds the SLO on the training blocks with 10% of it "
              "left free; the closest is target utilization 60 -> 70: saturated_minutes on "
-             "average 20 minutes a week (limit saturated_minutes<10/week)"], "",
+             "average 20 minutes a week (limit saturated_minutes<10/week); not judged: settings "
+             "that differ in min, tolerance, scaleUp, scaleDown or policies"], "",
             id="none holds",
         ),
         pytest.param(
@@ -667,7 +668,7 @@ def test_frames_have_what_is_documented() -> None:
 
 def test_a_certificate_is_json_and_says_what_it_rests_on() -> None:
     found = advise(SweepMaker(GRID).add("api", CALM), replace(options(), sweep="abc"))
-    told = json.loads(json.dumps(certificate(found.items[0], found)))
+    told = json.loads(json.dumps(certificate(found.items[0], found, {})))
     assert told["answer"] == "change"
     assert told["sweep"]["sha256"] == "abc"
     assert told["evidence"]["k8s"] == "1.37"

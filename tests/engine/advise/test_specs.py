@@ -246,7 +246,7 @@ def test_all_mistakes_of_a_goal_come_in_one_message() -> None:
         "--slo reversals<1e999/day: everything is below that",
         "--slo nonsense: expected MEASURE<LIMIT/UNIT",
         "--slo unserved<1/day: unserved is not known of any HPA of this sweep",
-        "--minimize cost: no HPA of this sweep has a cost",
+        "--minimize cost: no HPA has a cost",
     ):
         assert part in message
 

@@ -120,7 +120,7 @@ def test_simulated_histories_are_scored_by_their_truth(both: Fidelity) -> None:
     assert rows["per-pod"]["plant_skill"] < -2
     assert rows["per-pod"]["plant_skill_high"] < 0
     assert "plant (resource/cpu): skill" in rows["per-pod"]["why_not"]
-    assert "never changed after" in rows["pinned"]["plant_unscored"]
+    assert "pods never changed" in rows["pinned"]["plant_unscored"]
     assert rows["pinned"]["controller_unscored"] == "the recorded size never changed"
     assert both.totals.advice == 1
     assert both.totals.plant_scored == 3

@@ -111,7 +111,14 @@ def within(found: LensEstimate, lens: Lens) -> list[bool]:
 def test_a_lens_is_found_and_used_whatever_the_shards(tmp_path: Path) -> None:
     lens = Lens(CPU, "proof", 60_000, 120_000, 0.8)
     plan = source(tmp_path, lens)
-    seen, (found,) = through_lens(plan, "auto")
+    told: list[tuple[str, float]] = []
+    seen, (found,) = through_lens(
+        plan, "auto", lambda message, share: told.append((message, share))
+    )
+    shares = [share for _, share in told]
+    assert told[0][0].endswith("resource/cpu (lens 1 of 1), setting 1 of at most 187")
+    assert shares == sorted(set(shares)), "each setting moves it on"
+    assert 0.2 < shares[-1] < 1
     assert found.used, found
     assert within(found, lens) == [True] * 3
     assert seen.lenses == (found.lens,)

@@ -67,7 +67,7 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     (
         "flapping",
         {"reversals": 212, "reversals_per_day": 212.0},
-        "changed its direction 212 times in 24 h; no scale-down window ever held it (is it 0?)",
+        "changed its direction 212 times in 24 h; no scale-down window ever held it",
     ),
     (
         "flapping",
@@ -111,7 +111,11 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
         {"no_scale_share": 0.5},
         "its target's size is not known for 12 h of the replay",
     ),
-    ("scale_up_policy", {"policy_up_later_share": 0.25}, "a limit on scaling up held it for 6 h"),
+    (
+        "scale_up_policy",
+        {"policy_up_later_share": 0.025},  # half an hour a day
+        "a limit on scaling up held it for 36 m while its metrics asked for more",
+    ),
     (
         "scale_up_window",
         {"window_up_share": 0.25},
@@ -189,6 +193,11 @@ def test_a_failed_metric_is_the_first_of_several_reasons() -> None:
         "maxReplicas 8 held it for 24 h; the metrics asked for up to 9",
     ]
     assert found["why"][0].endswith(". Also: minReplicas = maxReplicas = 8: it can never act")
+
+
+def test_a_reason_that_asks_ends_with_its_mark_alone() -> None:
+    found = rank_attention(row(agreement_share=0.1, zero_share=1.0), 5)
+    assert "are its spec, requests and times those of the recording? Also: at 0" in found["why"][0]
 
 
 def test_the_order_is_by_score_then_by_name() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,16 @@ from tests.sweeps import SweepMaker, put, weeks
 CALM = {0: weeks([100] * 6), 1: weeks([80] * 6)}
 
 
-def advice(folder: Path, *names: str) -> Path:
-    """Write advice on HPAs of the namespace shop; return the folder."""
+def advice(folder: Path, *names: str, skipped: Mapping[str, str] | None = None) -> Path:
+    """Write advice on HPAs of the namespace shop, some without a plant; return the folder."""
     maker = SweepMaker([{"target": "70"}])
     for name in names:
-        maker.add(name, CALM, cluster="demo")
+        maker.add(name, CALM, cluster="demo", recorded={"saturated_minutes": [0.5] * 6})
     goal = parse_goal(["saturated_minutes<10/week"], "pod_hours")
-    files, review = recommendation_files(recommend(maker.result(), RecommendOptions(goal), put))
+    result = maker.result()
+    left_out = [("demo", "shop", name, why) for name, why in (skipped or {}).items()]
+    result = replace(result, parameters={**result.parameters, "skipped": left_out})
+    files, review = recommendation_files(recommend(result, RecommendOptions(goal), put))
     for place, some in (("patches", files), ("review", review)):
         (folder / place).mkdir(parents=True)
         for name, text in some.items():

@@ -33,7 +33,7 @@ from hpabatch.report.page.html import VEGA_SHA256, json_element
 from hpabatch.report.page.result import FleetReport
 from hpabatch.report.page.series import LINES, MOMENT, FleetSizes, moments_of, timeline_of
 from tests.cli import hostile
-from tests.cli.histories import edit, small
+from tests.cli.histories import edit, edit_spec, small
 from tests.report import results
 from tests.report.page.pages import advice, embedded, trajectories
 from tests.sweeps import SPEC
@@ -287,7 +287,8 @@ def test_advice_comes_with_what_applies_it_and_what_takes_it_back(page: FleetRep
     there_and_back = apply_patch(apply_patch(today, patch["spec"]), back["spec"])
     assert there_and_back == today != apply_patch(today, patch["spec"])
     first = page.told["lists"]["act"][0]
-    assert (first["hpa"], first["effect"]) == ("shop/checkout", "saves 20.0 % of its pod-hours")
+    assert (first["hpa"], first["effect"]) == ("shop/checkout", "20.0% less pod-hours")
+    assert item["recorded"] == {"saturated_minutes": 1.0}, "where the model says 0"
     assert any("1 HPA more" in warning for warning in page.told["provenance"]["warnings"])
     pods = next(a for a in page.told["amounts"] if a["name"] == "replicas on average")
     assert pods["high"] == pytest.approx(0.8 * pods["now"])
@@ -349,6 +350,39 @@ def test_hpas_are_told_apart_by_their_key(tmp_path: Path) -> None:
     by_key = {tuple(hpa["key"]): hpa["answer"] for hpa in page.told["hpas"]}
     assert by_key["demo", "shop", "checkout"] == "change"
     assert {key[0] for key in by_key} == {"demo"}
+
+
+def test_an_hpa_stands_once_per_list_with_one_remedy(tmp_path: Path) -> None:
+    """What the recommendation does not change is under it; those without a plant are asked for."""
+    found = small(tmp_path / "h", "shop", 90)
+    edit_spec(found, "checkout", minReplicas=2, maxReplicas=2)
+    place = advice(tmp_path / "a", "checkout", skipped={"frontend": "state its kind"})
+    told = hpabatch.open(found).report(advice=place).told
+    for name, entries in told["lists"].items():
+        labels = [item["hpa"] for item in entries]
+        assert len(labels) == len(set(labels)), name
+    act = told["lists"]["act"][0]
+    assert (act["hpa"], act["effect"]) == ("shop/checkout", "20.0% less pod-hours")
+    assert act["detail"].endswith("; also: minReplicas = maxReplicas = 2: it can never act")
+    harm = next(item for item in told["lists"]["harm"] if item["hpa"] == "shop/checkout")
+    assert harm["effect"].endswith("h of 1.5 hours at the limit")
+    assert harm["detail"] == "recommended: target utilization 60 -> 70"
+    (ask,) = (item for item in told["lists"]["ask"] if item["hpa"] == "shop/frontend")
+    assert ask["what"] == "no advice: state its kind"
+    hpas = len(told["hpas"])
+    assert "; 1 of 2 HPAs should change" in told["verdict"]
+    pods = next(a for a in told["amounts"] if a["name"] == "replicas on average")
+    assert pods["covers"] == f"1 of {hpas} HPAs"
+    savings = next(claim for claim in told["trust"] if claim["claim"] == "savings")
+    assert "Of as few as 4 training blocks resamples are few different ones" in savings["why"]
+    times = next(claim for claim in told["trust"] if claim["claim"].startswith("times"))
+    assert "max age 150 s (estimated)" in times["why"]
+
+
+def test_more_replicas_are_no_remedy_for_memory_that_pods_do_not_share() -> None:
+    facts = {"asked_at_max": 9, "bound_max": 5, "at_max_share": 0.25, "hours": 504.0}
+    memory = {"metric": "memory resource utilization (percentage of request)"}
+    assert held_at_max(facts | memory) == "42.0 h a week at the limit"
 
 
 def test_a_week_is_told_of_weeks_alone() -> None:

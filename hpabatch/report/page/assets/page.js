@@ -347,9 +347,9 @@
     const measures = ["cost", "core_hours", "pod_hours", "saturated_minutes", "short_pod_hours", "rescales", "at_max_minutes"]
       .filter((name) => item.today[name] !== null && item.today[name] !== undefined);
     const table = measures.length ? el("div", { class: "scroll" }, el("table", {},
-      el("thead", {}, el("tr", {}, ["In the judged blocks", "Today", "Recommended"].map((name, k) => el("th", { scope: "col", class: k ? "right" : null }, name)))),
+      el("thead", {}, el("tr", {}, ["In the judged blocks", "Today (recorded)", "Recommended"].map((name, k) => el("th", { scope: "col", class: k ? "right" : null }, name)))),
       el("tbody", {}, measures.map((name) => el("tr", {}, el("th", { scope: "row" }, name.replaceAll("_", " ")),
-        el("td", { class: "right" }, decimal(item.today[name])), el("td", { class: "right" }, decimal(item.after[name]))))))) : "";
+        el("td", { class: "right" }, decimal(item.today[name]) + (name in item.recorded ? ` (${decimal(item.recorded[name])})` : "")), el("td", { class: "right" }, decimal(item.after[name]))))))) : "";
     return el("div", { class: "sure" },
       el("h3", {}, `Advice: ${item.answer} `, grade(item.confidence)),
       el("p", {}, el("strong", {}, item.changes.join(", "))),
