@@ -32,7 +32,11 @@ from hpabatch.importers.table.spill import Keyed, number_rows
 from hpabatch.importers.table.values import Amount
 
 Add = Callable[[str, pl.DataFrame], None]
-_POD = ["cluster", "namespace", "target", "pod"]
+_OF = ["cluster", "namespace", "target"]
+_POD = [*_OF, "pod"]
+_GAP_MS: Final = 600_000
+_GAP_STEPS: Final = 5
+"""Without `lives.gap`: a silence is longer than both, while the workload's other pods have rows."""
 _CPU_MILLI_LIKELY = 1024 * 1000
 _CPU_MILLI = 10  # what a container uses at most, if thousandths were taken for whole ones
 _MEMORY_BYTES_LIKELY = 1 << 44
@@ -106,8 +110,8 @@ class GroupResult:
 def import_pods(group: Keyed, spans: pl.DataFrame, table: TableMap, add: Add) -> GroupResult:
     """Give `add` the tables of a group of clean rows; `spans` has first and last ts by cluster."""
     rows, duplicates = without_duplicates(group.rows, table)
-    rows = _with_lives(Keyed(rows, group.keys), table)
-    lives = _lives(rows, group.keys, spans, table)
+    rows, steps = _with_lives(Keyed(rows, group.keys), table)
+    lives = _lives(rows, steps, group.keys, spans, table)
     if table.cpu is not None and table.cpu.unit == CPU_COUNTER:
         rows = rows.with_columns(cpu=_rates(rows))
     if table.ready is None and table.lives.ready_after_ms is None and table.cpu is not None:
@@ -176,48 +180,70 @@ def without_duplicates(rows: pl.DataFrame, table: TableMap) -> tuple[pl.DataFram
     return found, sum(values[0]) - sum(values[1])
 
 
-def _with_lives(group: Keyed, table: TableMap) -> pl.DataFrame:
+def _with_lives(group: Keyed, table: TableMap) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return rows with the number of their pod and of which of its lives they belong to.
 
-    uids tell lives apart, else silences may.
+    uids tell lives apart, else silences do. Beside the rows, each workload's sampling step (ms;
+    null: it has rows of one time only).
     """
     pods, owner = number_rows(group.keys.select(*_POD, "uid"))
+    workloads, place = number_rows(pods.select(_OF))
     rows = group.rows.with_columns(owner.gather(group.rows[KEY]).alias(_OWNER))
-    life, gap_ms = pl.repeat(0, rows.height, dtype=pl.Int64(), eager=True), table.lives.gap_ms
-    if gap_ms is not None:
-        keys = [_OWNER, "ts"]
-        times = rows.select(keys).unique().sort(keys)
-        nameless = (pods["uid"] == "").gather(times[_OWNER])
-        # (a series has the length of the frame, which an expression over groups must not mix in)
-        silent = (pl.col("ts").diff().over(_OWNER) > gap_ms).fill_null(value=False)
-        times = times.with_columns(silent=silent & nameless)
-        lives = times.select(*keys, life=pl.col("silent").cast(pl.Int64).cum_sum().over(_OWNER))
-        life = rows.join(lives, on=keys, how="left", maintain_order="left")["life"]
+    times = rows.select(_OWNER, "ts").unique().sort(_OWNER, "ts")
+    times = times.with_columns(
+        place.gather(times[_OWNER]).alias("place"),
+        silence=pl.col("ts").diff().over(_OWNER),
+        nameless=(pods["uid"] == "").gather(times[_OWNER]),
+    )
+    # Pods of one row each have the step of their workload's times.
+    shared = times.select("place", "ts").unique().sort("place", "ts")
+    shared = shared.with_columns(step=pl.col("ts").diff().over("place"))
+    steps = shared.group_by("place").agg(other=pl.col("step").median())
+    own = times.group_by("place").agg(step=pl.col("silence").median())
+    steps = steps.join(own, on="place").sort("place").with_columns(pl.coalesce("step", "other"))
+    longest = pl.lit(table.lives.gap_ms)
+    if table.lives.gap_ms is None:
+        # Times at which no pod of the workload has rows (an outage) are no silence of one.
+        bound = (_GAP_STEPS * steps["step"]).fill_null(0).clip(_GAP_MS)
+        shared = shared.with_columns(bound=bound.gather(shared["place"]))
+        seen = pl.when(pl.col("step") <= pl.col("bound")).then("step").otherwise(0)
+        shared = shared.with_columns(clock=seen.cum_sum().over("place")).drop("step")
+        times = times.join(shared, on=["place", "ts"], how="left", maintain_order="left")
+        times = times.with_columns(silence=pl.col("clock").diff().over(_OWNER))
+        longest = pl.col("bound")
+    silent = ((pl.col("silence") > longest) & pl.col("nameless")).fill_null(value=False)
+    # (an expression over groups must not mix in another one)
+    times = times.with_columns(silent=silent.cast(pl.Int64))
+    lives = times.select(_OWNER, "ts", life=pl.col("silent").cum_sum().over(_OWNER))
+    life = rows.join(lives, on=[_OWNER, "ts"], how="left", maintain_order="left")["life"]
     if table.beside is not None:
         life = table.beside.split_lives(Keyed(rows, group.keys).named(), life)
-    return rows.with_columns(life=life)
+    return rows.with_columns(life=life), workloads.with_columns(steps["step"])
 
 
 def _lives(
-    rows: pl.DataFrame, keys: pl.DataFrame, spans: pl.DataFrame, table: TableMap
+    rows: pl.DataFrame,
+    steps: pl.DataFrame,
+    keys: pl.DataFrame,
+    spans: pl.DataFrame,
+    table: TableMap,
 ) -> pl.DataFrame:
     """Return lives (LIFE) with `given` uid and `life` number, one row per pod and life."""
     said = table.lives
     found = rows.group_by([_OWNER, "life"]).agg(
-        pl.col(KEY).first(),
-        pl.col("ts").min().alias("begin"),
-        pl.col("ts").max().alias("end"),
-        pl.col("ts").filter(pl.col("ts") > pl.col("ts").min()).min().alias("second"),
+        pl.col(KEY).first(), pl.col("ts").min().alias("begin"), pl.col("ts").max().alias("end")
     )
-    found = Keyed(found, keys.select(*_POD, "uid", "kind")).named()
+    found = Keyed(found, keys.select(*_POD, "uid", "kind")).named().join(steps, on=_OF)
     found = found.join(spans, on="cluster").sort([*_POD, "begin", "end", "uid", "life"])
     after, before = pl.col("begin").shift(-1).over(_POD), pl.col("end").shift(1).over(_POD)
     begin, end = pl.col("begin"), pl.col("end")
-    stays = pl.col("last") - end < said.edge_ms
-    # A pod that is sampled every minute and first seen a minute after the table begins was not
-    # there before: else its load would be counted for a pod more than bore it.
-    missed = (begin - pl.col("first") >= pl.col("second") - begin).fill_null(value=False)
+    # A pod that is sampled every minute and first seen a minute after its workload was not there
+    # before: else its load would be counted for a pod more than bore it. So at the end.
+    since = begin - begin.min().over(_OF)
+    until = end.max().over(_OF) - end
+    missed, ended = ((time >= pl.col("step")).fill_null(value=False) for time in (since, until))
     was_there = (begin - pl.col("first") < said.edge_ms) & ~missed
+    stays = (pl.col("last") - end < said.edge_ms) & ~ended
     # A pod is gone when another takes its name, unless both were seen at once.
     followed = (after > end).fill_null(value=False)
     follows = (before < begin).fill_null(value=False)

@@ -56,7 +56,7 @@ from hpabatch.model.suggestions import did_you_mean, near_path
 if TYPE_CHECKING:
     from hpabatch.history.store.append import Amend
 
-READER_VERSION = 4
+READER_VERSION = 5
 """Raise it when the same input and map give other rows: what was imported before is then redone."""
 
 READ_SHARE = 0.6
