@@ -20,6 +20,7 @@ from hpabatch.model.printable import printable_line
 from hpabatch.model.settings.patch import metric_name
 
 INDEX: Final = "recommendations.json"
+MANIFESTS: Final = "manifests"
 _LONGEST_NAME: Final = 200  # of 255, so that temporary names fit too
 _FEW_BLOCKS: Final = 8  # resamples of fewer training blocks are few different ones
 _SHOWN: Final = (

@@ -163,7 +163,9 @@ class Lives:
     before_ms: int = key("before", _DURATION, "from a pod's creation to its first sample", 0)
     gap_ms: int | None = key(
         "gap",
-        Scalar(_DURATION.wants, lambda value: 1 << 62 if value == "never" else _DURATION.parse(value)),
+        Scalar(
+            _DURATION.wants, lambda value: 1 << 62 if value == "never" else _DURATION.parse(value)
+        ),
         "", None,
     )  # fmt: skip
     grace_ms: int = key("grace", _DURATION, "how long a pod that was taken away terminates", 30_000)
