@@ -37,9 +37,11 @@ _POD = [*_OF, "pod"]
 _GAP_MS: Final = 600_000
 _GAP_STEPS: Final = 5
 """Without `lives.gap`: a silence is longer than both, while the workload's other pods have rows."""
-_CPU_MILLI_LIKELY = 1024 * 1000
+_LEAST: Final = {"cpu": 2, "memory": 1 << 20}
+_MOST: Final = {"cpu": 1_000_000, "memory": 1 << 44}
 _CPU_MILLI = 10  # what a container uses at most, if thousandths were taken for whole ones
-_MEMORY_BYTES_LIKELY = 1 << 44
+_TIMES: Final = {"limit": 10, "request": 20}
+"""Usage (millicores, bytes) and multiples of what pods ask for, beyond which a unit is wrong."""
 _SAMPLE = [*POD_KEY[:5]]
 _OWNER = "\0owner"
 """Number of a row's pod (and uid, where the table has it) in a group."""
@@ -49,6 +51,8 @@ _OWNER = "\0owner"
 class Figures:
     """Counts of a group or of all: rows by table, samples, and the largest usage seen (0: none).
 
+    `medians` has each pod's median `cpu` and `memory`, as its multiples of request and limit, too.
+
     `unsized` rows say no replicas, nor does an earlier one; `conflicts` are metrics of which
     the rows of a pod's containers (or of a namespace) say different values.
     """
@@ -57,8 +61,9 @@ class Figures:
     duplicates: int = 0
     unsized: int = 0
     conflicts: int = 0
-    cpu_milli: int = 0
-    memory_bytes: int = 0
+    largest: dict[str, int] = field(default_factory=dict)
+    medians: list[pl.DataFrame] = field(default_factory=list)
+    asked: pl.DataFrame | None = None
     written: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: Figures) -> None:
@@ -68,34 +73,70 @@ class Figures:
         self.duplicates += other.duplicates
         self.unsized += other.unsized
         self.conflicts += other.conflicts
-        self.cpu_milli = max(self.cpu_milli, other.cpu_milli)
-        self.memory_bytes = max(self.memory_bytes, other.memory_bytes)
+        for name, most in other.largest.items():
+            self.largest[name] = max(self.largest.get(name, 0), most)
+        self.medians += other.medians
 
     def see(self, name: str, frame: pl.DataFrame) -> None:
-        """Look at rows of a table that are written."""
-        if name == "pod_metrics":
-            largest = (frame["cpu_milli"].max(), frame["memory_bytes"].max())
-            cpu, memory = (value if isinstance(value, int) else 0 for value in largest)
-            self.cpu_milli = max(self.cpu_milli, cpu)
-            self.memory_bytes = max(self.memory_bytes, memory)
+        """Look at rows of a table that are written; those of pods' requests come first."""
+        if name == "pod_requests":
+            last = frame.unique(["uid", "container"], keep="last", maintain_order=True)
+            self.asked = last.group_by("uid").agg(pl.col(AMOUNTS).sum().replace(0, None))
+        if name != "pod_metrics" or self.asked is None:
+            return
+        largest = frame.select(cpu=pl.col("cpu_milli").max(), memory=pl.col("memory_bytes").max())
+        self.add(Figures(largest={k: v for k, v in largest.row(0, named=True).items() if v}))
+        usage = frame.group_by("uid", "container").agg(
+            cpu=pl.col("cpu_milli").median(), memory=pl.col("memory_bytes").median()
+        )
+        of_pods = usage.group_by("uid").agg(pl.col("cpu", "memory").sum())
+        of_pods = of_pods.join(self.asked, on="uid").with_columns(
+            pl.col("memory_milli", "memory_limit_milli") / 1000
+        )
+        self.medians.append(
+            of_pods.select(
+                "cpu",
+                "memory",
+                *(
+                    (pl.col(one) / pl.col(f"{one}{part}_milli")).alias(f"{one} {what}")
+                    for one in _MOST
+                    for what, part in (("request", ""), ("limit", "_limit"))
+                ),
+            )
+        )
 
     def doubts(self, table: TableMap) -> list[str]:
-        """Return warnings about values that no container has: a unit is wrong, most likely."""
+        """Return a warning for each resource of which no container uses so much, or so little."""
         found = []
-        unit = "" if table.cpu is None else table.cpu.unit
-        least = _CPU_MILLI if unit in ("millicores", "microcores", "nanocores") else 2
-        if self.cpu_milli > _CPU_MILLI_LIKELY:
-            cores = self.cpu_milli // 1000
-            found.append(f"one sample uses {cores} cores: is columns.cpu.unit right?")
-        if 0 < self.cpu_milli < least:
-            found.append(
-                f"no sample uses more than {self.cpu_milli}m of cpu: is columns.cpu.unit right? "
-                "(Values such as 0.25 are cores)"
-            )
-        if self.memory_bytes > _MEMORY_BYTES_LIKELY:
-            size = self.memory_bytes >> 40
-            found.append(f"one sample uses {size} TiB of memory: is columns.memory.unit right?")
+        medians = pl.concat(self.medians).median() if self.medians else None
+        for name, most in self.largest.items():
+            source = table.cpu if name == "cpu" else table.memory
+            least, told = _LEAST[name], ""
+            if source is not None and source.unit in ("millicores", "microcores", "nanocores"):
+                least = _CPU_MILLI
+            if most > _MOST[name]:
+                told = f"one sample uses {_shown(name, most)}"
+            elif most < least:
+                told = f"no sample uses more than {_shown(name, most)} of {name}"
+            elif medians is not None:
+                for what, times in _TIMES.items():
+                    more = medians[f"{name} {what}"][0]
+                    if not told and more is not None and more > times:
+                        usage = _shown(name, medians[name][0])
+                        told = f"half of the pods use {usage} of {name} or more, "
+                        told += f"{more:,.0f} times their {what}"
+            if told:
+                hint = " (Values such as 0.25 are cores)" if name == "cpu" and most < least else ""
+                found.append(f"{told}: is columns.{name}.unit right?{hint}")
         return found
+
+
+def _shown(resource: str, amount: float) -> str:
+    """Return millicores or bytes as people write them."""
+    if resource == "cpu":
+        return f"{amount:.0f}m" if amount < 1000 else f"{amount / 1000:,.0f} cores"
+    power = min(4, max(0, (int(amount).bit_length() - 1) // 10))
+    return f"{amount / 1024**power:,.0f} {('bytes', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
 
 
 @dataclass(frozen=True, slots=True)

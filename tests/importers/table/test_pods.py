@@ -94,6 +94,17 @@ def test_a_name_that_comes_back_is_another_pod(tmp_path: Path) -> None:
     assert tables["scales"]["spec_replicas"].max() == 2
 
 
+def test_more_pods_than_the_hpa_allows_are_told_once(tmp_path: Path) -> None:
+    data = rows(*((60 * m, f"a-{k}") for m in range(60) for k in range(2 + (m >= 30))))
+    said = merged(POD_MAP, {"hpas": {"template": {"min": 1, "max": 2, "cpu": "50%"}}})
+    result, _ = run_import(tmp_path, said, data)
+    (told,) = (text for text in result.warnings if "maxReplicas" in text)
+    assert told.startswith(
+        "shop/a has up to 3 pods, more than its HPA's maxReplicas 2, for 30m: do names of pods "
+        "come back (lives.gap)"
+    )
+
+
 def test_pods_of_one_row_each_are_as_many_as_they_are(tmp_path: Path) -> None:
     data = rows(*((60 * m, f"a-{m}{k}") for m in range(60) for k in "xy"))
     _, tables = run_import(tmp_path, merged(POD_MAP, {"lives": {"edge": "300s"}}), data)
@@ -237,7 +248,8 @@ def test_hpas_by_template_with_exceptions(tmp_path: Path) -> None:
             "template": {"min": 1, "max": 8, "cpu": "50%", "memory": "1Gi"},
             "workloads": {"b": {"max": 20, "behavior": {"scaleDown": {"selectPolicy": "Disabled"}}},
                           "shop/c": None, "zzz": None},
-        }
+        },
+        "columns": {"memory": {"unit": "GiB"}},
     }  # fmt: skip
     data = rows((0, "a-1"), (0, "b-1"), (0, "c-1"))
     result, tables = run_import(tmp_path, merged(POD_MAP, said), data)
