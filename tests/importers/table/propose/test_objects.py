@@ -65,8 +65,8 @@ def test_a_column_of_a_metric_that_an_hpa_asks_for_is_that_metric(tmp_path: Path
     ]
     objects = write_objects(tmp_path, [workload("worker", 2, spec_of()), asked])
     table = tmp_path / "pods.csv"
-    rows = [f"{START_MS + 60_000 * k},worker-{HASH}-ccccc,0.2,{k}" for k in range(60)]
-    table.write_text("\n".join(["time,pod,cpu,queue_length", *rows]))
+    rows = [f"{START_MS + 60_000 * k},shop,worker-{HASH}-ccccc,0.2,{k}" for k in range(60)]
+    table.write_text("\n".join(["time,namespace,pod,cpu,queue_length", *rows]))
     place = tmp_path / "map.yaml"
     found = propose([str(table)], str(place), [objects])
     assert "not used" not in found.text
