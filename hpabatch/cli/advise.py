@@ -170,6 +170,14 @@ def recommend(
         str | None,
         typer.Option("--patches", metavar="FOLDER", help="Folder for patches and certificates."),
     ] = None,
+    hpas: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--hpas",
+            metavar="PATH",
+            help="Manifests of which edited copies are written; may be repeated.",
+        ),
+    ] = None,
 ) -> Answer:
     """Recommend settings from a sweep, or say why not.
 
@@ -187,17 +195,21 @@ def recommend(
     \b
     --patches FOLDER gets a strategic-merge patch NAMESPACE.HPA.yaml for every change, with its
     evidence as comments, and a certificate NAMESPACE.HPA.json for every HPA. The folder is new or
-    empty, or holds earlier recommendations only: these are replaced. There is no patch of an HPA
-    that KEDA, Flux, Argo CD, Helm or another controller writes, or that was edited since: the
-    answer says where to change it instead.
+    empty, or holds earlier recommendations only: these are replaced. With --hpas the manifests of
+    changed HPAs are edited, only on the lines that change: the copies are in FOLDER/manifests.
+    There is no patch of an HPA that KEDA, Flux, Argo CD, Helm or another controller writes, or that
+    was edited since: the answer says where to change it instead.
 
-    Exit code 3: HPAs were edited since.
+    Exit code 3: some manifests could not be edited, or HPAs were edited since.
 
     \b
     Examples:
       hpabatch recommend sweep/ --slo 'saturated_minutes<10/week' --minimize cost
       hpabatch recommend sweep/ --slo 'saturated_minutes<0.5%,rescales<40/day' --patches patches/
+      hpabatch recommend sweep/ --slo 'saturated_minutes<10/week' --hpas deploy/ --patches patches/
     """
+    if hpas and patches is None:
+        raise UsageError("--hpas needs --patches FOLDER for the edited copies")
     from hpabatch.api.sweeps import open_sweep
     from hpabatch.api.sweeps import recommend as recommended
     from hpabatch.cli.recommend_files import check_folder, write_files
@@ -207,7 +219,7 @@ def recommend(
         check_folder(Path(patches))
     advice, code = recommended(open_sweep(sweep), request), EXIT_OK
     if patches is not None:
-        advice, code = write_files(advice, patches)
+        advice, code = write_files(advice, patches, hpas=tuple(hpas or ()))
     tell(advice.warnings)
     return advice, code
 

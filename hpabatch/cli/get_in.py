@@ -127,7 +127,8 @@ def table(request: TableRequest, output: OutputOption = Output.table) -> Answer:
     from hpabatch.importers.table.run import import_table
     from hpabatch.report.imported import TableImport
 
-    LEFT.set(lambda: "what is done is kept; repeat the command for the rest")
+    kept = "files that were read to their end are kept, and what was written; repeat the command"
+    LEFT.set(lambda: "nothing is written" if request.out is None else kept)
     with progress_on_stderr() as progress:
         result = import_table(request, progress)
     tell_assumed(result.assumed)

@@ -61,7 +61,7 @@ from hpabatch.inputs.manifest_documents import (
     parse_json,
     split_documents,
 )
-from hpabatch.inputs.manifests import MAX_BYTES
+from hpabatch.inputs.manifests import MAX_BYTES, manifest_files
 from hpabatch.model.availability import Availability, Spread
 from hpabatch.model.objects.decode import KIND as HPA_KIND
 from hpabatch.model.objects.hpa import HPA
@@ -257,7 +257,7 @@ _WORKLOAD: Final = msgspec.json.Decoder(_Workload)
 
 
 def read_objects(paths: Sequence[str | Path]) -> ClusterObjects:
-    """Return the objects of files.
+    """Return the objects of files, and of folders as `load_manifests` reads them.
 
     Raises:
         MistakesError: a file cannot be read, an object cannot be decoded, or no object is of a kind
@@ -265,8 +265,14 @@ def read_objects(paths: Sequence[str | Path]) -> ClusterObjects:
     """
     reader, mistakes = _Reader(), Mistakes()
     for path in paths:
-        with mistakes.gather():
-            reader.read_file(path)
+        if not Path(path).is_dir():
+            with mistakes.gather():
+                reader.read_file(path)
+            continue
+        names = manifest_files(Path(path), lambda error: mistakes.add(f"objects: {error}"))
+        for name in names:
+            with mistakes.gather():
+                reader.read_file(name)
     mistakes.add(*reader.mistakes)
     mistakes.refuse()
     found = reader.found()

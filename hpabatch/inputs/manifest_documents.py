@@ -15,12 +15,19 @@ import yaml
 from yaml.nodes import MappingNode, Node, SequenceNode
 
 from hpabatch._json import without_half_pairs
-from hpabatch.inputs.kubernetes_yaml import KubernetesLoader, TooDeepError, check_depth, compose
+from hpabatch.inputs.kubernetes_yaml import (
+    KubernetesLoader,
+    TooDeepError,
+    check_depth,
+    compose,
+    start_line,
+)
 
 _SEPARATOR = re.compile(r"^---(?=[ \t\r\n]|\Z)", re.MULTILINE)
 _BLANK = re.compile(r"\A(?:[ \t]*(?:#[^\n]*|%[^\n]*)?(?:\r?\n|\Z))*\Z")
 # `{{ … }}` of Helm; `${{NAME}}` is a parameter of an OpenShift template, which is YAML.
 _TEMPLATE = re.compile(r"(?<!\$)\{\{.*?(?:\}\}|$)")
+_FIELDS = ("apiVersion", "kind", "metadata", "spec")
 _MAX_LIST_DEPTH = 10
 _JSON = json.JSONDecoder()
 _SPACE = re.compile(r"\s*")
@@ -102,11 +109,22 @@ def _parse_yaml(piece: str) -> list[Document]:
     try:
         while loader.check_node():
             node = compose(loader, piece)
+            _check_separated(node)
             loader.duplicates = []
             documents.append(Document(loader.construct_document(node), node, loader.duplicates))
     finally:
         loader.dispose()
     return documents
+
+
+def _check_separated(node: Node) -> None:
+    """Refuse an object that begins twice: files that were joined without `---` between them."""
+    seen: set[str] = set()
+    for key, _ in node.value if isinstance(node, MappingNode) else ():
+        if key.value in _FIELDS and key.value in seen:
+            told = f"{key.value} stands twice: documents are separated by ---"
+            raise DocumentError(told, start_line(key))
+        seen.add(key.value if isinstance(key.value, str) else "")
 
 
 def parse_json(piece: str) -> list[Document] | None:

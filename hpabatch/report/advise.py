@@ -283,9 +283,10 @@ class DataAdvice(Advice):
         ]
         place = shlex.quote(f"{self.folder}/sweep")
         slos = "".join(f" --slo {shlex.quote(slo)}" for slo in self.asked.slo if slo != NO_SLO)
+        edit = " --hpas MANIFESTS --patches FOLDER (edits copies of them)" if kept else ""
         return [
             *unwritten,
-            f"next: hpabatch recommend {place}{self._asked()}; hpabatch plot {place}{slos}",
+            f"next: hpabatch recommend {place}{self._asked()}{edit}; hpabatch plot {place}{slos}",
         ]
 
     def _asked(self) -> str:

@@ -23,6 +23,7 @@ from hpabatch.model.settings.patch import metric_name
 from hpabatch.report.numbers import beside
 
 INDEX: Final = "recommendations.json"
+MANIFESTS: Final = "manifests"
 _LONGEST_NAME: Final = 200  # of 255, so that temporary names fit too
 _FEW_BLOCKS: Final = 8  # resamples of fewer training blocks are few different ones
 _SHOWN: Final = (

@@ -142,7 +142,7 @@ def test_sigterm_leaves_of_an_import_what_the_next_one_goes_on_from(tmp_path: Pa
     temporary.mkdir()
     named = (source, "--map", path)
     told = ended(STALLED_IMPORT, [signal.SIGTERM], *named, "--dry-run", TMPDIR=str(temporary))
-    assert told == (143, "interrupted: what is done is kept; repeat the command for the rest\n")
+    assert told == (143, "interrupted: nothing is written\n")
     assert os.listdir(temporary) == []
     code, _ = ended(STALLED_IMPORT, [signal.SIGTERM], *named, "--out", tmp_path / "h")
     assert code == 143

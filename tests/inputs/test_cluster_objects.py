@@ -90,6 +90,23 @@ def test_every_form_gives_the_same_objects(tmp_path: Path, form: str) -> None:
     assert found.notes() == []
 
 
+def test_a_folder_is_read_as_its_manifests(tmp_path: Path) -> None:
+    (tmp_path / "base").mkdir()
+    for place, number in enumerate(cluster()):
+        (tmp_path / "base" / f"{place}.yaml").write_text(yaml.safe_dump(number))
+    (tmp_path / "notes.txt").write_text("{")
+    whole = read_objects([write_objects(tmp_path, cluster())])
+    (tmp_path / "objects.yaml").unlink(missing_ok=True)
+    assert read_objects([tmp_path]).workloads == whole.workloads
+
+
+def test_joined_manifests_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "joined.yaml"
+    file.write_text("".join(yaml.safe_dump(thing) for thing in cluster()[:2]))
+    with pytest.raises(UsageError, match=r"apiVersion stands twice: documents are separated by"):
+        read_objects([file])
+
+
 def test_several_files_join_and_the_last_of_different_ones_counts(tmp_path: Path) -> None:
     first = write_objects(tmp_path, cluster(), "one.yaml")
     second = write_objects(

@@ -148,12 +148,21 @@ def test_a_document_of_an_autoscaling_version_without_kind_is_an_hpa() -> None:
 
 
 def test_duplicate_keys_belong_to_their_document() -> None:
-    text = f"kind: A\nkind: B\n---\n{hpa('a')}  maxReplicas: 11\n---\n{hpa('b')}"
+    text = f"a: A\na: B\n---\n{hpa('a')}  maxReplicas: 11\n---\n{hpa('b')}"
     first, second = _stdin(text).entries
     assert first.duplicates == (
         'duplicate key "maxReplicas" in line 11, column 3 (first in line 10): the last one counts',
     )
     assert second.duplicates == ()
+
+
+def test_files_that_were_joined_without_a_separator_are_told() -> None:
+    joined, last = _stdin(f"{hpa('a')}{hpa('b')}---\n{hpa('c')}").entries
+    line = hpa("a").count("\n") + 1
+    assert joined.hpa is None
+    assert joined.error is not None
+    assert joined.error.endswith(f"stands twice: documents are separated by --- (line {line})")
+    assert last.hpa is not None
 
 
 # ---- what cannot be read ------------------------------------------------------------------------

@@ -221,4 +221,5 @@ def test_too_few_training_blocks_are_told_with_the_savings() -> None:
 def test_the_next_command_asks_for_the_same(asked: dict[str, Any], words: str) -> None:
     maker = SweepMaker([{"target": "70"}]).add("api", CALM)
     report = replace(shown(maker), folder="advice", asked=AdviseRequest(**asked))
-    assert f"next: hpabatch recommend advice/sweep{words};" in report.hints()[-1]
+    edit = " --hpas MANIFESTS --patches FOLDER "
+    assert f"next: hpabatch recommend advice/sweep{words}{edit}" in report.hints()[-1]

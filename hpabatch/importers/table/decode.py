@@ -46,6 +46,10 @@ _READY_AFTER: Final = (
     "pods are Ready once they use what older ones do; where that does not tell, they are Ready at "
     "once (no lives.ready_after)"
 )
+_GAP: Final = (
+    "a pod's life ends in a silence of over 10 min and 5 sampling steps in which other pods of its "
+    "workload have rows (no lives.gap)"
+)
 _LEVEL: Final = replace(
     kinds.choice({item.value: item for item in Level}),
     wants="pod (a row per pod) or workload (a row per workload)",
@@ -280,7 +284,7 @@ class _Decoder:
             elif item.name == "ready_after":
                 self.assumed.append(_READY_AFTER)
             else:
-                self.assumed.append("no silence ends a pod's life (no lives.gap)")
+                self.assumed.append(_GAP)
         return replace(default, **said)
 
     def _scales(self) -> Scales:

@@ -22,6 +22,7 @@ from hpabatch.importers.table.hpas import Workload
 from hpabatch.importers.table.map import Level, TableMap
 from hpabatch.importers.table.objects import Beside
 from hpabatch.model.names import label_value
+from hpabatch.model.times import show_duration
 
 PLACE = ("cluster", "namespace", "kind", "target")
 LIFE: dict[str, pl.DataType] = {
@@ -35,6 +36,7 @@ SIZE: dict[str, pl.DataType] = {
     "seq": pl.Int64(),
 }
 """A size; of those of one workload and time the one with the largest seq counts."""
+_WHILE_MS = 600_000
 _LABEL = "app"
 _NAMES = uuid.uuid5(uuid.NAMESPACE_URL, "hpabatch import table")
 
@@ -208,6 +210,35 @@ def first_sizes(sizes: pl.DataFrame) -> dict[Workload, int]:
     """Return since when each workload has a size, in ms, sorted by name."""
     found = sizes.group_by(_KEYS).agg(pl.col("ts").min()).sort(_KEYS)
     return {(str(c), str(n), str(k), str(t)): int(ms) for c, n, k, t, ms in found.rows()}
+
+
+def beyond_max(sizes: pl.DataFrame, hpas: pl.DataFrame, spans: pl.DataFrame) -> list[str]:
+    """Return a warning of workloads that have more pods than their HPA allows, for a while."""
+    spec = pl.col("spec").str
+    named = hpas.select(
+        "cluster",
+        "namespace",
+        target=spec.json_path_match("$.scaleTargetRef.name"),
+        most=spec.json_path_match("$.maxReplicas").cast(pl.Int64),
+    )
+    found = sizes.join(named, on=["cluster", "namespace", "target"]).join(spans, on="cluster")
+    end = pl.col("ts").shift(-1).over(_KEYS).fill_null(pl.max_horizontal("last", "ts"))
+    found = found.sort([*_KEYS, "ts"]).with_columns(lasted=end - pl.col("ts"))
+    found = found.filter(pl.col("replicas") > pl.col("most")).group_by(_KEYS).agg(
+        pl.col("lasted").sum(), pl.col("replicas").max(), pl.col("most", "first", "last").first()
+    )  # fmt: skip
+    least = pl.max_horizontal(pl.lit(_WHILE_MS), (pl.col("last") - pl.col("first")) // 100)
+    found = found.filter(pl.col("lasted") > least).sort("lasted", *_KEYS, descending=True)
+    if found.is_empty():
+        return []
+    row = found.row(0, named=True)
+    more = f" (and {found.height - 1:,} more)" if found.height > 1 else ""
+    return [
+        f"{row['namespace']}/{row['target']}{more} has up to {row['replicas']:,} pods, more than "
+        f"its HPA's maxReplicas {row['most']:,}, for {show_duration(row['lasted'])}: do names of "
+        "pods come back (lives.gap), are these pods of several workloads (columns.workload), or "
+        "was maxReplicas larger then?"
+    ]
 
 
 def summarize_workloads(

@@ -147,7 +147,7 @@ class Lives:
     """Rules for the lives of pods from their samples; times in ms.
 
     ready_after None: the usage of young pods tells, else at once. gap: a longer silence ends a
-    life; None: none does.
+    life; None: one in which other pods of the workload have rows for long.
     """
 
     ready_after_ms: int | None = key(
@@ -163,7 +163,9 @@ class Lives:
     before_ms: int = key("before", _DURATION, "from a pod's creation to its first sample", 0)
     gap_ms: int | None = key(
         "gap",
-        Scalar(_DURATION.wants, lambda value: None if value == "never" else _DURATION.parse(value)),
+        Scalar(
+            _DURATION.wants, lambda value: 1 << 62 if value == "never" else _DURATION.parse(value)
+        ),
         "", None,
     )  # fmt: skip
     grace_ms: int = key("grace", _DURATION, "how long a pod that was taken away terminates", 30_000)

@@ -6,7 +6,8 @@ what its workload's template says.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final
 
@@ -16,7 +17,14 @@ from hpabatch.cluster.objects.rows import labels_text, time_or_none
 from hpabatch.cluster.objects.types import PodObject
 from hpabatch.importers.common.objects import PodRequests, hpa_row
 from hpabatch.inputs.cluster_objects import ClusterObjects
+from hpabatch.model.objects.hpa import (
+    HPA,
+    ExternalMetricSource,
+    ObjectMetricSource,
+    PodsMetricSource,
+)
 from hpabatch.model.printable import counted
+from hpabatch.model.selectors import selector_from_object
 
 DEFAULT_CONTAINER: Final = "app"
 DEFAULT_KIND: Final = "Deployment"
@@ -25,6 +33,20 @@ SLOW_START_MS: Final = 300_000
 
 _THERE: Final = 1 << 40
 """Number of the life of a pod that is among the objects."""
+
+
+def metrics_of(hpa: HPA) -> Iterator[tuple[str, str, str, str]]:
+    """Yield type, name, described KIND/NAME and selector of an HPA's metrics, as a map has them."""
+    for metric in hpa.spec.metrics:
+        described = selector = ""
+        if metric.object is not None:
+            described = (
+                f"{metric.object.described_object.kind}/{metric.object.described_object.name}"
+            )
+        if isinstance(metric.source, ObjectMetricSource | PodsMetricSource | ExternalMetricSource):
+            with suppress(ValueError):  # (one that does not convert has no samples)
+                selector = str(selector_from_object(metric.source.metric.selector))
+        yield metric.type, metric.subject, described, selector
 
 
 class Beside:
@@ -175,10 +197,12 @@ class Beside:
         hpas: pl.DataFrame,
         workloads: Collection[tuple[str, str, str, str]],
         spans: pl.DataFrame,
+        sampled: Collection[tuple[str, str, str, str]],
     ) -> list[str]:
-        """Return sentences on objects that the table does not use.
+        """Return sentences on objects that the table does not use, or has no samples for.
 
         Args:
+            sampled: the metrics that the table has, as `metrics_of` yields them.
             workloads: of the table: cluster, namespace, kind and name.
             spans: cluster, first and last ts (ms) of the table.
         """
@@ -195,6 +219,22 @@ class Beside:
             found.append(
                 f"--objects: {len(other):,} of {counted(len(self.objects.hpas), 'HPA')} not used: "
                 f"the table has no rows of their targets (first {first})"
+            )
+        named = set(hpas.select("namespace", "name").rows())
+        lost = [
+            f"{' '.join(metric[:2])} of {hpa.namespace}/{hpa.name}"
+            for target in sorted(there & self.objects.by_target.keys())
+            for hpa in self.objects.by_target[target]
+            for metric in metrics_of(hpa)
+            if metric not in sampled
+            and metric[0] != "ContainerResource"
+            and (hpa.namespace, hpa.name) in named
+        ]
+        if lost:
+            found.append(
+                f"--objects: {counted(len(lost), 'metric')} of HPAs without samples, which fail at "
+                f"every sync (first {lost[0]}): name their columns in columns.metrics, with type "
+                "and selector"
             )
         ends = hpas.join(spans, on="cluster").filter(
             pl.col("valid_from").dt.timestamp("ms") > pl.col("last")

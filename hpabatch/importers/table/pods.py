@@ -32,10 +32,16 @@ from hpabatch.importers.table.spill import Keyed, number_rows
 from hpabatch.importers.table.values import Amount
 
 Add = Callable[[str, pl.DataFrame], None]
-_POD = ["cluster", "namespace", "target", "pod"]
-_CPU_MILLI_LIKELY = 1024 * 1000
+_OF = ["cluster", "namespace", "target"]
+_POD = [*_OF, "pod"]
+_GAP_MS: Final = 600_000
+_GAP_STEPS: Final = 5
+"""Without `lives.gap`: a silence is longer than both, while the workload's other pods have rows."""
+_LEAST: Final = {"cpu": 2, "memory": 1 << 20}
+_MOST: Final = {"cpu": 1_000_000, "memory": 1 << 44}
 _CPU_MILLI = 10  # what a container uses at most, if thousandths were taken for whole ones
-_MEMORY_BYTES_LIKELY = 1 << 44
+_TIMES: Final = {"limit": 10, "request": 20}
+"""Usage (millicores, bytes) and multiples of what pods ask for, beyond which a unit is wrong."""
 _SAMPLE = [*POD_KEY[:5]]
 _OWNER = "\0owner"
 """Number of a row's pod (and uid, where the table has it) in a group."""
@@ -45,6 +51,8 @@ _OWNER = "\0owner"
 class Figures:
     """Counts of a group or of all: rows by table, samples, and the largest usage seen (0: none).
 
+    `medians` has each pod's median `cpu` and `memory`, as its multiples of request and limit, too.
+
     `unsized` rows say no replicas, nor does an earlier one; `conflicts` are metrics of which
     the rows of a pod's containers (or of a namespace) say different values.
     """
@@ -53,8 +61,9 @@ class Figures:
     duplicates: int = 0
     unsized: int = 0
     conflicts: int = 0
-    cpu_milli: int = 0
-    memory_bytes: int = 0
+    largest: dict[str, int] = field(default_factory=dict)
+    medians: list[pl.DataFrame] = field(default_factory=list)
+    asked: pl.DataFrame | None = None
     written: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: Figures) -> None:
@@ -64,34 +73,70 @@ class Figures:
         self.duplicates += other.duplicates
         self.unsized += other.unsized
         self.conflicts += other.conflicts
-        self.cpu_milli = max(self.cpu_milli, other.cpu_milli)
-        self.memory_bytes = max(self.memory_bytes, other.memory_bytes)
+        for name, most in other.largest.items():
+            self.largest[name] = max(self.largest.get(name, 0), most)
+        self.medians += other.medians
 
     def see(self, name: str, frame: pl.DataFrame) -> None:
-        """Look at rows of a table that are written."""
-        if name == "pod_metrics":
-            largest = (frame["cpu_milli"].max(), frame["memory_bytes"].max())
-            cpu, memory = (value if isinstance(value, int) else 0 for value in largest)
-            self.cpu_milli = max(self.cpu_milli, cpu)
-            self.memory_bytes = max(self.memory_bytes, memory)
+        """Look at rows of a table that are written; those of pods' requests come first."""
+        if name == "pod_requests":
+            last = frame.unique(["uid", "container"], keep="last", maintain_order=True)
+            self.asked = last.group_by("uid").agg(pl.col(AMOUNTS).sum().replace(0, None))
+        if name != "pod_metrics" or self.asked is None:
+            return
+        largest = frame.select(cpu=pl.col("cpu_milli").max(), memory=pl.col("memory_bytes").max())
+        self.add(Figures(largest={k: v for k, v in largest.row(0, named=True).items() if v}))
+        usage = frame.group_by("uid", "container").agg(
+            cpu=pl.col("cpu_milli").median(), memory=pl.col("memory_bytes").median()
+        )
+        of_pods = usage.group_by("uid").agg(pl.col("cpu", "memory").sum())
+        of_pods = of_pods.join(self.asked, on="uid").with_columns(
+            pl.col("memory_milli", "memory_limit_milli") / 1000
+        )
+        self.medians.append(
+            of_pods.select(
+                "cpu",
+                "memory",
+                *(
+                    (pl.col(one) / pl.col(f"{one}{part}_milli")).alias(f"{one} {what}")
+                    for one in _MOST
+                    for what, part in (("request", ""), ("limit", "_limit"))
+                ),
+            )
+        )
 
     def doubts(self, table: TableMap) -> list[str]:
-        """Return warnings about values that no container has: a unit is wrong, most likely."""
+        """Return a warning for each resource of which no container uses so much, or so little."""
         found = []
-        unit = "" if table.cpu is None else table.cpu.unit
-        least = _CPU_MILLI if unit in ("millicores", "microcores", "nanocores") else 2
-        if self.cpu_milli > _CPU_MILLI_LIKELY:
-            cores = self.cpu_milli // 1000
-            found.append(f"one sample uses {cores} cores: is columns.cpu.unit right?")
-        if 0 < self.cpu_milli < least:
-            found.append(
-                f"no sample uses more than {self.cpu_milli}m of cpu: is columns.cpu.unit right? "
-                "(Values such as 0.25 are cores)"
-            )
-        if self.memory_bytes > _MEMORY_BYTES_LIKELY:
-            size = self.memory_bytes >> 40
-            found.append(f"one sample uses {size} TiB of memory: is columns.memory.unit right?")
+        medians = pl.concat(self.medians).median() if self.medians else None
+        for name, most in self.largest.items():
+            source = table.cpu if name == "cpu" else table.memory
+            least, told = _LEAST[name], ""
+            if source is not None and source.unit in ("millicores", "microcores", "nanocores"):
+                least = _CPU_MILLI
+            if most > _MOST[name]:
+                told = f"one sample uses {_shown(name, most)}"
+            elif most < least:
+                told = f"no sample uses more than {_shown(name, most)} of {name}"
+            elif medians is not None:
+                for what, times in _TIMES.items():
+                    more = medians[f"{name} {what}"][0]
+                    if not told and more is not None and more > times:
+                        usage = _shown(name, medians[name][0])
+                        told = f"half of the pods use {usage} of {name} or more, "
+                        told += f"{more:,.0f} times their {what}"
+            if told:
+                hint = " (Values such as 0.25 are cores)" if name == "cpu" and most < least else ""
+                found.append(f"{told}: is columns.{name}.unit right?{hint}")
         return found
+
+
+def _shown(resource: str, amount: float) -> str:
+    """Return millicores or bytes as people write them."""
+    if resource == "cpu":
+        return f"{amount:.0f}m" if amount < 1000 else f"{amount / 1000:,.0f} cores"
+    power = min(4, max(0, (int(amount).bit_length() - 1) // 10))
+    return f"{amount / 1024**power:,.0f} {('bytes', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +151,8 @@ class GroupResult:
 def import_pods(group: Keyed, spans: pl.DataFrame, table: TableMap, add: Add) -> GroupResult:
     """Give `add` the tables of a group of clean rows; `spans` has first and last ts by cluster."""
     rows, duplicates = without_duplicates(group.rows, table)
-    rows = _with_lives(Keyed(rows, group.keys), table)
-    lives = _lives(rows, group.keys, spans, table)
+    rows, steps = _with_lives(Keyed(rows, group.keys), table)
+    lives = _lives(rows, steps, group.keys, spans, table)
     if table.cpu is not None and table.cpu.unit == CPU_COUNTER:
         rows = rows.with_columns(cpu=_rates(rows))
     if table.ready is None and table.lives.ready_after_ms is None and table.cpu is not None:
@@ -176,48 +221,70 @@ def without_duplicates(rows: pl.DataFrame, table: TableMap) -> tuple[pl.DataFram
     return found, sum(values[0]) - sum(values[1])
 
 
-def _with_lives(group: Keyed, table: TableMap) -> pl.DataFrame:
+def _with_lives(group: Keyed, table: TableMap) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return rows with the number of their pod and of which of its lives they belong to.
 
-    uids tell lives apart, else silences may.
+    uids tell lives apart, else silences do. Beside the rows, each workload's sampling step (ms;
+    null: it has rows of one time only).
     """
     pods, owner = number_rows(group.keys.select(*_POD, "uid"))
+    workloads, place = number_rows(pods.select(_OF))
     rows = group.rows.with_columns(owner.gather(group.rows[KEY]).alias(_OWNER))
-    life, gap_ms = pl.repeat(0, rows.height, dtype=pl.Int64(), eager=True), table.lives.gap_ms
-    if gap_ms is not None:
-        keys = [_OWNER, "ts"]
-        times = rows.select(keys).unique().sort(keys)
-        nameless = (pods["uid"] == "").gather(times[_OWNER])
-        # (a series has the length of the frame, which an expression over groups must not mix in)
-        silent = (pl.col("ts").diff().over(_OWNER) > gap_ms).fill_null(value=False)
-        times = times.with_columns(silent=silent & nameless)
-        lives = times.select(*keys, life=pl.col("silent").cast(pl.Int64).cum_sum().over(_OWNER))
-        life = rows.join(lives, on=keys, how="left", maintain_order="left")["life"]
+    times = rows.select(_OWNER, "ts").unique().sort(_OWNER, "ts")
+    times = times.with_columns(
+        place.gather(times[_OWNER]).alias("place"),
+        silence=pl.col("ts").diff().over(_OWNER),
+        nameless=(pods["uid"] == "").gather(times[_OWNER]),
+    )
+    # Pods of one row each have the step of their workload's times.
+    shared = times.select("place", "ts").unique().sort("place", "ts")
+    shared = shared.with_columns(step=pl.col("ts").diff().over("place"))
+    steps = shared.group_by("place").agg(other=pl.col("step").median())
+    own = times.group_by("place").agg(step=pl.col("silence").median())
+    steps = steps.join(own, on="place").sort("place").with_columns(pl.coalesce("step", "other"))
+    longest = pl.lit(table.lives.gap_ms)
+    if table.lives.gap_ms is None:
+        # Times at which no pod of the workload has rows (an outage) are no silence of one.
+        bound = (_GAP_STEPS * steps["step"]).fill_null(0).clip(_GAP_MS)
+        shared = shared.with_columns(bound=bound.gather(shared["place"]))
+        seen = pl.when(pl.col("step") <= pl.col("bound")).then("step").otherwise(0)
+        shared = shared.with_columns(clock=seen.cum_sum().over("place")).drop("step")
+        times = times.join(shared, on=["place", "ts"], how="left", maintain_order="left")
+        times = times.with_columns(silence=pl.col("clock").diff().over(_OWNER))
+        longest = pl.col("bound")
+    silent = ((pl.col("silence") > longest) & pl.col("nameless")).fill_null(value=False)
+    # (an expression over groups must not mix in another one)
+    times = times.with_columns(silent=silent.cast(pl.Int64))
+    lives = times.select(_OWNER, "ts", life=pl.col("silent").cum_sum().over(_OWNER))
+    life = rows.join(lives, on=[_OWNER, "ts"], how="left", maintain_order="left")["life"]
     if table.beside is not None:
         life = table.beside.split_lives(Keyed(rows, group.keys).named(), life)
-    return rows.with_columns(life=life)
+    return rows.with_columns(life=life), workloads.with_columns(steps["step"])
 
 
 def _lives(
-    rows: pl.DataFrame, keys: pl.DataFrame, spans: pl.DataFrame, table: TableMap
+    rows: pl.DataFrame,
+    steps: pl.DataFrame,
+    keys: pl.DataFrame,
+    spans: pl.DataFrame,
+    table: TableMap,
 ) -> pl.DataFrame:
     """Return lives (LIFE) with `given` uid and `life` number, one row per pod and life."""
     said = table.lives
     found = rows.group_by([_OWNER, "life"]).agg(
-        pl.col(KEY).first(),
-        pl.col("ts").min().alias("begin"),
-        pl.col("ts").max().alias("end"),
-        pl.col("ts").filter(pl.col("ts") > pl.col("ts").min()).min().alias("second"),
+        pl.col(KEY).first(), pl.col("ts").min().alias("begin"), pl.col("ts").max().alias("end")
     )
-    found = Keyed(found, keys.select(*_POD, "uid", "kind")).named()
+    found = Keyed(found, keys.select(*_POD, "uid", "kind")).named().join(steps, on=_OF)
     found = found.join(spans, on="cluster").sort([*_POD, "begin", "end", "uid", "life"])
     after, before = pl.col("begin").shift(-1).over(_POD), pl.col("end").shift(1).over(_POD)
     begin, end = pl.col("begin"), pl.col("end")
-    stays = pl.col("last") - end < said.edge_ms
-    # A pod that is sampled every minute and first seen a minute after the table begins was not
-    # there before: else its load would be counted for a pod more than bore it.
-    missed = (begin - pl.col("first") >= pl.col("second") - begin).fill_null(value=False)
+    # A pod that is sampled every minute and first seen a minute after its workload was not there
+    # before: else its load would be counted for a pod more than bore it. So at the end.
+    since = begin - begin.min().over(_OF)
+    until = end.max().over(_OF) - end
+    missed, ended = ((time >= pl.col("step")).fill_null(value=False) for time in (since, until))
     was_there = (begin - pl.col("first") < said.edge_ms) & ~missed
+    stays = (pl.col("last") - end < said.edge_ms) & ~ended
     # A pod is gone when another takes its name, unless both were seen at once.
     followed = (after > end).fill_null(value=False)
     follows = (before < begin).fill_null(value=False)

@@ -30,6 +30,7 @@ from hpabatch.importers.table.decode import read_map
 from hpabatch.importers.table.files import TableFile, digest_file, find_files, open_parts
 from hpabatch.importers.table.hpas import hpa_rows, in_store
 from hpabatch.importers.table.lives import (
+    beyond_max,
     first_sizes,
     guesses_provenance,
     scales_table,
@@ -56,7 +57,7 @@ from hpabatch.model.suggestions import did_you_mean, near_path
 if TYPE_CHECKING:
     from hpabatch.history.store.append import Amend
 
-READER_VERSION = 4
+READER_VERSION = 5
 """Raise it when the same input and map give other rows: what was imported before is then redone."""
 
 READ_SHARE = 0.6
@@ -312,8 +313,16 @@ class _Job:
         places = first_sizes(changes)
         hpas, unused = hpa_rows(self.table.hpas, places, beside), list[str]()
         if beside is not None:
-            unused += beside.notes(hpas, places, spill.spans)
+            usage = {"cpu": self.table.cpu, "memory": self.table.memory}
+            sampled = {("Resource", name, "", "") for name, source in usage.items() if source}
+            sampled |= {
+                (source.kind or "Pods", name, source.object, source.selector)
+                for name, source in self.table.metrics.items()
+            }
+            unused += beside.notes(hpas, places, spill.spans, sampled)
             context = context_rows(beside.objects, hpas, spill.spans)
+        if self.table.scales.origin != "replicas":
+            unused += beyond_max(changes, hpas, spill.spans)
         named = hpas  # (one that the store has already is an HPA of the workload, too)
         if not hpas.is_empty():
             hpas = in_store(hpas, self.sink.stored("hpas"))

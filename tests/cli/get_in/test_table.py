@@ -123,7 +123,7 @@ def test_an_interruption_says_how_to_go_on(
     monkeypatch.setattr("hpabatch.importers.table.run.import_table", stop)
     done = run("table", table[0], "--map", table[1], "--out", tmp_path / "h")
     assert done.code == 130
-    assert "what is done is kept; repeat the command" in done.stderr
+    assert "files that were read to their end are kept, and what was written; repeat" in done.stderr
 
 
 def test_init_proposes_a_map_and_the_next_command(run: Run, tmp_path: Path) -> None:

@@ -109,6 +109,41 @@ def test_earlier_recommendations_are_replaced_and_nothing_else(
     assert "is a file; name a folder" in run(sweep, *SLO, "--patches", tmp_path / "file").stderr
 
 
+def test_copies_of_manifests_are_edited(run: Run, sweep: Path, tmp_path: Path) -> None:
+    manifests, out = tmp_path / "deploy", tmp_path / "patches"
+    (manifests / "base").mkdir(parents=True)
+    file = manifests / "base" / "api.yaml"
+    file.write_text(MANIFEST)
+    assert run(sweep, *SLO, "--patches", out, "--hpas", manifests).code == 0
+    wanted = MANIFEST.replace("averageUtilization: 60", "averageUtilization: 75")
+    wanted += "  behavior:\n    scaleDown:\n      stabilizationWindowSeconds: 600\n"
+    assert (out / "manifests" / "base" / "api.yaml").read_text() == wanted
+    assert file.read_text() == MANIFEST
+    # What is recommended is there now, so there is nothing to edit.
+    file.write_text(wanted)
+    assert run(sweep, *SLO, "--patches", out, "--hpas", manifests).code == 0
+    assert (out / "manifests" / "base" / "api.yaml").read_text() == wanted
+
+
+def test_a_manifest_that_cannot_be_edited_is_told(run: Run, sweep: Path, tmp_path: Path) -> None:
+    file, out = tmp_path / "api.yaml", tmp_path / "patches"
+    file.write_text(MANIFEST.replace("maxReplicas: 10", "maxReplicas: 12"))
+    done = run(sweep, *SLO, "--patches", out, "--hpas", file)
+    assert done.code == 3
+    assert "the manifest is not what was judged (maxReplicas 10 -> 12): not edited" in done.stderr
+    assert not (out / "shop.api.yaml").exists()
+    told = json.loads((out / "shop.api.json").read_text())
+    assert (told["answer"], told["patch"]) == ("change", None)
+    assert told["withheld"] == (
+        "edited since it was judged: maxReplicas 10 -> 12; import it and sweep again"
+    )
+    file.write_text("{{ .Values.hpa }}")
+    done = run(sweep, *SLO, "--patches", out, "--hpas", file)
+    assert done.code == 2
+    assert "unrendered Helm template" in done.stderr
+    assert "shop/api has no manifest there: not edited" in done.stderr
+
+
 def live_objects(tmp_path: Path, **metadata: Any) -> Path:
     """Write the HPA as a cluster has it."""
     file = tmp_path / "objects.yaml"
@@ -137,20 +172,24 @@ def test_an_hpa_that_was_edited_since_gets_no_patch(run: Run, sweep: Path, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("metadata", "source"),
+    ("metadata", "source", "in_manifest"),
     [
-        ({"labels": {"kustomize.toolkit.fluxcd.io/name": "apps"}}, "Flux Kustomization"),
-        ({"annotations": {"meta.helm.sh/release-name": "api"}}, "Helm release shop/api"),
+        ({"labels": {"kustomize.toolkit.fluxcd.io/name": "apps"}}, "Flux Kustomization", True),
+        ({"annotations": {"meta.helm.sh/release-name": "api"}}, "Helm release shop/api", False),
     ],
 )
 def test_an_hpa_that_something_else_writes_gets_no_patch(
-    run: Run, sweep: Path, tmp_path: Path, metadata: Any, source: str
+    run: Run, sweep: Path, tmp_path: Path, metadata: Any, source: str, in_manifest: bool
 ) -> None:
     objects, out = live_objects(tmp_path, **metadata), tmp_path / "patches"
-    done = run(sweep, *SLO, "--patches", out, "--objects", objects)
+    manifest = tmp_path / "api.yaml"
+    manifest.write_text(MANIFEST)
+    done = run(sweep, *SLO, "--patches", out, "--objects", objects, "--hpas", manifest)
     assert done.code == 0
     assert f"no patch of shop/api: owned by {source}" in done.stderr
     assert not (out / "shop.api.yaml").exists()
+    # What Flux applies is changed in its manifests.
+    assert (out / "manifests" / "api.yaml").exists() == in_manifest
     told = json.loads((out / "shop.api.json").read_text())
     assert told["patch"] is None
     assert told["spec"]["recommended"]["metrics"] != told["spec"]["today"]["metrics"]
@@ -183,6 +222,8 @@ def test_a_patch_tells_which_lists_it_replaces(run: Run, tmp_path: Path) -> None
             ("--min-history", "2 weeks"),
             "--min-history: expected a duration (whole numbers",
         ),
+        (("--hpas", "x"), "--hpas needs --patches FOLDER"),
+        (("--patches", "out", "--hpas", "-"), "--hpas -: only files can be edited"),
     ],
 )
 def test_what_is_impossible_is_refused(

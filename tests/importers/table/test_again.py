@@ -89,7 +89,7 @@ def test_a_pods_metric_that_its_containers_contradict_is_told(tmp_path: Path) ->
         {
             "ts": [BEGIN_S] * 2 + [BEGIN_S + 60] * 2 + [BEGIN_S + 120] * 2,
             "app": ["web"] * 6, "pod": ["web-1"] * 6, "c": ["b", "a"] * 3,
-            "cpu": [0.1] * 6, "mem": [1] * 6,
+            "cpu": [0.1] * 6, "mem": [1 << 20] * 6,
             "rps": [10, 30, 20, 20, 5, None],
         }
     )  # fmt: skip

@@ -293,18 +293,39 @@ def test_fractions_are_rounded_up(tmp_path: Path, cpu: str, milli: int) -> None:
 def test_usage_that_no_container_has_is_doubted(tmp_path: Path) -> None:
     data = HEAD + faulty("cpu", "5000000")
     result, _ = run_import(tmp_path, POD_MAP, data)
-    assert "one sample uses 5000000 cores: is columns.cpu.unit right?" in result.warnings
+    assert "one sample uses 5,000,000 cores: is columns.cpu.unit right?" in result.warnings
 
 
 @pytest.mark.parametrize(
     ("said", "told"),
     [
         (
-            {"columns": {"cpu": {"unit": "millicores"}}},
+            {"columns": {"cpu": {"unit": "millicores"}, "memory": {"unit": "MiB"}}},
             "no sample uses more than 1m of cpu: is columns.cpu.unit right? (Values such as 0.25 "
             "are cores)",
         ),
-        ({"requests": {"cpu": "500m", "memory": "1Gi"}}, ""),
+        (
+            {},
+            "no sample uses more than 1,000 bytes of memory: is columns.memory.unit right?",
+        ),
+        (
+            {"requests": {"cpu": "500m", "memory": "1Gi"}, "columns": {"memory": {"unit": "MiB"}}},
+            "",
+        ),
+        (
+            {"limits": {"cpu": "20m"}, "columns": {"memory": {"unit": "MiB"}}},
+            "half of the pods use 250m of cpu or more, 12 times their limit: is columns.cpu.unit "
+            "right?",
+        ),
+        (
+            {
+                "limits": None,
+                "requests": {"memory": "1Mi"},
+                "columns": {"memory": {"unit": "MiB"}},
+            },
+            "half of the pods use 1,000 MiB of memory or more, 1,000 times their request: is "
+            "columns.memory.unit right?",
+        ),
     ],
 )
 def test_units_that_cannot_be_meant_are_doubted(

@@ -238,7 +238,7 @@ def test_what_is_left_open_is_named(tmp_path: Path) -> None:
         "no `window`",
         "cpu requests are the limits",
         "lives.keep 60s",
-        "no silence ends a pod's life",
+        "a pod's life ends in a silence of over 10 min",
         "sizes are the number of pods alive",
         "the history has no HPA",
     ):
@@ -257,7 +257,7 @@ def test_a_map_that_says_everything_assumes_nothing(tmp_path: Path) -> None:
     }
     table = read_map(write_map(tmp_path, merged(POD_MAP, said)))
     assert table.assumed == ()
-    assert table.lives.gap_ms is None
+    assert table.lives.gap_ms == 1 << 62
     assert table.used_columns() == ["ts", "pod", "app", "cpu", "mem"]
 
 

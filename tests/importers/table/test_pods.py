@@ -80,6 +80,37 @@ def test_a_silence_ends_a_life_only_if_the_map_says_so(tmp_path: Path) -> None:
     assert lives_of(tables) == [("a-1", -10, 50), ("a-1", 490, 550)]
 
 
+def test_a_name_that_comes_back_is_another_pod(tmp_path: Path) -> None:
+    minutes = range(240)
+    data = rows(
+        *((60 * m, f"a-{m // 10 % 12}") for m in minutes),  # names recur after 110 minutes
+        *((60 * m, "a-x") for m in minutes if m not in range(60, 69)),  # too short a silence
+        *((60 * m, "a-x") for m in range(600, 660)),  # six hours without any row: an outage
+    )
+    _, tables = run_import(tmp_path, merged(POD_MAP, {}), data)
+    assert tables["pods"]["pod"].value_counts().sort("pod").rows() == [
+        *sorted((f"a-{k}", 2) for k in range(12)), ("a-x", 1)
+    ]  # fmt: skip
+    assert tables["scales"]["spec_replicas"].max() == 2
+
+
+def test_more_pods_than_the_hpa_allows_are_told_once(tmp_path: Path) -> None:
+    data = rows(*((60 * m, f"a-{k}") for m in range(60) for k in range(2 + (m >= 30))))
+    said = merged(POD_MAP, {"hpas": {"template": {"min": 1, "max": 2, "cpu": "50%"}}})
+    result, _ = run_import(tmp_path, said, data)
+    (told,) = (text for text in result.warnings if "maxReplicas" in text)
+    assert told.startswith(
+        "shop/a has up to 3 pods, more than its HPA's maxReplicas 2, for 30m: do names of pods "
+        "come back (lives.gap)"
+    )
+
+
+def test_pods_of_one_row_each_are_as_many_as_they_are(tmp_path: Path) -> None:
+    data = rows(*((60 * m, f"a-{m}{k}") for m in range(60) for k in "xy"))
+    _, tables = run_import(tmp_path, merged(POD_MAP, {"lives": {"edge": "300s"}}), data)
+    assert tables["scales"]["spec_replicas"].to_list() == [2]
+
+
 def test_a_silence_of_one_of_several_pods(tmp_path: Path) -> None:
     times = [(0, "a-1"), (30, "a-1"), (500, "a-1"), (0, "a-2"), (250, "a-2"), (500, "a-2")]
     _, tables = run_import(
@@ -217,7 +248,8 @@ def test_hpas_by_template_with_exceptions(tmp_path: Path) -> None:
             "template": {"min": 1, "max": 8, "cpu": "50%", "memory": "1Gi"},
             "workloads": {"b": {"max": 20, "behavior": {"scaleDown": {"selectPolicy": "Disabled"}}},
                           "shop/c": None, "zzz": None},
-        }
+        },
+        "columns": {"memory": {"unit": "GiB"}},
     }  # fmt: skip
     data = rows((0, "a-1"), (0, "b-1"), (0, "c-1"))
     result, tables = run_import(tmp_path, merged(POD_MAP, said), data)

@@ -268,7 +268,21 @@ class World:
         self.keep_two()
         draw, one = self.draw, self.draw.choice(self.alive)
         lease = self.server.objects.get(LEASE)
-        what = draw.choice("kill end freeze cut watch lease holder edit switch wanted slow".split())
+        what = draw.choice(
+            [
+                "kill",
+                "end",
+                "freeze",
+                "cut",
+                "watch",
+                "lease",
+                "holder",
+                "edit",
+                "switch",
+                "wanted",
+                "slow",
+            ]
+        )
         if what == "kill":
             one.gone = True
         elif what == "end":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 
 import polars as pl
@@ -65,10 +66,15 @@ class Found:
     failed: str
 
 
-def draft_map(sample: Sample, stem: str, start: str = "") -> Found:
+def draft_map(
+    sample: Sample,
+    stem: str,
+    start: str = "",
+    asked: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+) -> Found:
     """Return a draft without requests and HPAs; `stem` is the name of the file.
 
-    Relative times begin at `start`.
+    Relative times begin at `start`. `asked` has the keys of metrics that HPAs ask for, by name.
 
     Raises:
         UsageError: no column holds times, or none holds usage.
@@ -123,10 +129,24 @@ def draft_map(sample: Sample, stem: str, start: str = "") -> Found:
         if not replicas.whole():
             assumed = "the sizes are means over time, which are rounded"
             draft.add("", "rounding", "{replicas: nearest}", assumed=assumed)
-    metric = "" if usage else _add_metric(draft, rest, names, sample)
+    found = [c for c in rest if c.name in asked and c.kind is Kind.number]
+    if found:
+        sources = {
+            c.name: flow(
+                column=scalar(c.name),
+                unit="one",
+                of="" if asked[c.name] else _of_pods(c, names.level),
+                **asked[c.name],
+            )
+            for c in found
+        }
+        told = "metrics of these names that HPAs of --objects ask for, in whole units"
+        value = ", ".join(f"{scalar(name)}: {source}" for name, source in sources.items())
+        draft.add("columns", "metrics", f"{{{value}}}", told)
+    metric = "" if usage or found else _add_metric(draft, rest, names, sample)
     _add_sizes(draft, amounts)
     taken = {*names.used(), *(a.column.name for a in usage.values())}
-    taken |= {column.name for column in stated.values()}
+    taken |= {column.name for column in (*stated.values(), *found)}
     _tell_unused(draft, [column for column in rest if column.name not in taken])
     failed = next((c for c in rest if c.key == "failed" and len(c.distinct()) == 1), None)
     goal = ""

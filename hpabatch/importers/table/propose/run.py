@@ -21,7 +21,7 @@ from hpabatch.history.files import atomic_path
 from hpabatch.importers.table.decode import read_map
 from hpabatch.importers.table.files import find_files
 from hpabatch.importers.table.map import Level
-from hpabatch.importers.table.objects import Beside
+from hpabatch.importers.table.objects import Beside, metrics_of
 from hpabatch.importers.table.pods import without_duplicates
 from hpabatch.importers.table.propose.draft import Found, draft_map
 from hpabatch.importers.table.propose.sample import Sample, read_sample
@@ -37,6 +37,7 @@ from hpabatch.importers.table.rows import (
     dropped_lines,
     key_rank,
 )
+from hpabatch.importers.table.values import SHARED
 from hpabatch.inputs.cluster_objects import ClusterObjects, read_objects
 from hpabatch.model.printable import counted
 
@@ -104,7 +105,8 @@ def propose_map(
     beside = Beside(read_objects(objects)) if objects else None
     paths = find_files(inputs)
     sample = read_sample(paths)
-    found = draft_map(sample, paths[0].name.split(".")[0], start or "")
+    asked = {} if beside is None else _asked(beside)
+    found = draft_map(sample, paths[0].name.split(".")[0], start or "", asked)
     draft = found.draft
     part = "all" if sample.whole else f"{sample.frame.height:,} of about"
     told = f"{part} {counted(sample.rows, 'row')} of {paths[0].name}"
@@ -131,6 +133,23 @@ def propose_map(
     places = tally.places() if sample.whole and sample.files == 1 else {}
     notes += [f"left out: {text}" for text in dropped_lines(tally.dropped, places)]
     return Proposal(draft.text(), tuple(draft.assumptions()), tuple(notes))
+
+
+def _asked(beside: Beside) -> dict[str, dict[str, str]]:
+    """Return the keys of the metrics that HPAs ask for, by name; not where those differ."""
+    found: dict[str, set[tuple[str, str, str, str]]] = {}
+    for hpa in beside.objects.hpas.values():
+        for metric in metrics_of(hpa):
+            found.setdefault(metric[1], set()).add(metric)
+    keys = {}
+    for name, ways in found.items():
+        (kind, _, described, selector), *others = ways
+        if not others and kind in (*SHARED, "Pods"):
+            texts = {"object": described, "selector": selector}
+            keys[name] = {} if kind == "Pods" else {"type": kind} | {
+                key: scalar(text) for key, text in texts.items() if text
+            }  # fmt: skip
+    return keys
 
 
 def _checked(found: Found, sample: Sample, beside: Beside | None) -> tuple[pl.DataFrame, Tally]:

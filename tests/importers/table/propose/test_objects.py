@@ -9,6 +9,7 @@ import pytest
 
 from hpabatch.errors import UsageError
 from hpabatch.importers.table.propose.run import propose, propose_map
+from tests.importers.cluster_made import HASH, START_MS, hpa, spec_of, workload, write_objects
 from tests.importers.tables import import_table, read_tables
 
 DATA = Path(__file__).parents[4] / "data"
@@ -47,3 +48,31 @@ def test_objects_that_cannot_be_read_are_told_before_the_table_is(tmp_path: Path
 def test_objects_of_hpas_alone_are_told() -> None:
     found = propose_map([USAGE], [str(DATA / "demo-manifests" / "shop.yaml")])
     assert "which has neither workloads nor pods: state the requests, as in " in found.text
+
+
+def test_a_column_of_a_metric_that_an_hpa_asks_for_is_that_metric(tmp_path: Path) -> None:
+    asked = hpa("worker", "worker", START_MS)
+    selector = {"matchLabels": {"queue": "jobs"}}
+    asked["spec"]["metrics"] += [
+        {
+            "type": "External",
+            "external": {
+                "metric": {"name": name, "selector": selector},
+                "target": {"type": "AverageValue", "averageValue": "30"},
+            },
+        }
+        for name in ("queue_length", "lag")
+    ]
+    objects = write_objects(tmp_path, [workload("worker", 2, spec_of()), asked])
+    table = tmp_path / "pods.csv"
+    rows = [f"{START_MS + 60_000 * k},shop,worker-{HASH}-ccccc,0.2,{k}" for k in range(60)]
+    table.write_text("\n".join(["time,namespace,pod,cpu,queue_length", *rows]))
+    place = tmp_path / "map.yaml"
+    found = propose([str(table)], str(place), [objects])
+    assert "not used" not in found.text
+    result = import_table([str(table)], place, tmp_path / "history", objects=[objects])
+    sampled = read_tables(tmp_path / "history")["external_metrics"]
+    assert sampled.select("metric", "selector").unique().rows() == [("queue_length", "queue=jobs")]
+    (told,) = (text for text in result.warnings if "without samples" in text)
+    assert told.startswith("--objects: 1 metric of HPAs without samples")
+    assert "External lag of shop/worker" in told
