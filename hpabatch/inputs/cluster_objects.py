@@ -37,7 +37,6 @@ from hpabatch.cluster.objects.decoders import (
     read_template,
 )
 from hpabatch.cluster.objects.objects import (
-    NOTHING,
     UNREADABLE,
     BrokenObjectError,
     Meta,
@@ -88,8 +87,7 @@ class WorkloadObject:
     """A workload: its owner as Kind/name, its scale (None: it has none), and its pod template.
 
     `labels`, `template` and `spreads` are those of its pods. `template_of` is the Kind/name whose
-    template a workload without an own one has, `created` an RFC 3339 time. `is_sized`: it states
-    its size, as one of a cluster does and the manifest of one with an HPA often does not.
+    template a workload without an own one has, `created` an RFC 3339 time.
     """
 
     namespace: str
@@ -102,7 +100,6 @@ class WorkloadObject:
     spreads: tuple[Spread, ...] = ()
     template_of: str | None = None
     created: str = ""
-    is_sized: bool = True
 
 
 @dataclass(frozen=True)
@@ -426,7 +423,6 @@ def _workload(group: str, kind: str, raw: bytes) -> WorkloadObject:
         spreads=read_spreads(bytes(template.spec)),
         template_of=None if reference is None else f"{reference.kind}/{reference.name}",
         created=meta.creationTimestamp or "",
-        is_sized=bytes(spec.replicas) not in NOTHING,
     )
 
 

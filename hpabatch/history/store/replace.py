@@ -337,7 +337,7 @@ def refuse_rows_in_the_way(history: StoreHistory, found: pl.DataFrame) -> None:
     # Samples of the first part of an import come a little after its claim.
     what = counted(count, "sample") if count else "an import"
     raise RefusedError(
-        f"{history.location} has other rows of the same workloads and time: {what} of "
+        f"{history.location} has other rows of the same workloads: {what} of "
         f"{', '.join(names[:3])}{more} from {first} to {last}; nothing is written: name another "
         "store, or replace them with --replace"
     )

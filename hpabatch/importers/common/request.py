@@ -18,7 +18,8 @@ class Destination(Request):
     )
     replace: bool = option(
         "flag",
-        "Replace what the store has of the same workloads and time; refused without.",
+        "Replace what the store has of the same workloads and time (by a table: of any time); "
+        "refused without.",
         False,
     )
     work: str | None = option(

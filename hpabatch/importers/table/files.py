@@ -464,7 +464,7 @@ def _faulty_line(path: Path, separator: str) -> str:
 _HEAD_BYTES: Final = 4096
 _MOST_BYTES: Final = 64 << 20
 _COLUMNS: Final = r"[ \t]{2,}"
-_GET: Final = re.compile(r"(NAMESPACE +)?NAME +REFERENCE +TARGETS +MINPODS +MAXPODS +REPLICAS")
+_GET: Final = re.compile(r"(NAMESPACE {2,})?NAME {2,}REFERENCE {2,}TARGETS")
 _PERCENT: Final = re.compile(r"(\d+)%?(?: \([^)]*\))? */ *(\d+)%")
 _UNKNOWN: Final = re.compile(r"<unknown> */ *([0-9.]+[A-Za-z]*%?)")
 _AGE: Final = re.compile(r"(\d+)([dhms])")

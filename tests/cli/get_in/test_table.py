@@ -109,7 +109,7 @@ def test_other_rows_are_replaced_only_if_asked(
     write_csv(tmp_path, HEAD + ROWS.replace("0.25", "0.5"))
     done = run("table", source, "--map", path, "--out", tmp_path / "h")
     assert (done.code, done.data) == (3, b"")
-    assert "other rows of the same workloads and time: 10 samples of shop/cart from" in done.stderr
+    assert "other rows of the same workloads: 10 samples of shop/cart from" in done.stderr
     assert done.stderr.endswith("name another store, or replace them with --replace\n")
     assert run("table", source, "--map", path, "--out", tmp_path / "h", "--replace").code == 0
 

@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
-import pytest
 
 from hpabatch.engine.fleet.candidates import EDGE_MS
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import plan_replay
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.append import open_writer
-from hpabatch.history.store.upkeep import compact
 from tests.importers.tables import BEGIN_S, WORKLOAD_MAP, import_table, merged, write_map
 
 MINUTE = 60
@@ -85,25 +83,6 @@ def test_hpas_of_tables_live_from_their_first_to_their_last_row(tmp_path: Path) 
     assert len(found["always"]) == max(map(len, found.values()))
     draw.shuffle(rows)
     check(load(tmp_path, rows, where="shuffled"), rows)
-
-
-@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
-def test_a_later_import_prolongs_lives(tmp_path: Path, order: Sequence[int]) -> None:
-    days: list[list[Row]] = [[], [], []]
-    for day in range(3):
-        begin = BEGIN_S + day * 86_400
-        for minute in range(0, 600, 2):
-            days[day].append((begin + minute * MINUTE, "web", 2, 100.0))
-            if day < 2:
-                days[day].append((begin + minute * MINUTE, "worker", 1, 100.0))
-    days[1] += [(ts + MINUTE, "new", 1, 30.0) for ts, app, _, _ in days[1] if app == "web"][60:90]
-    for number, day in enumerate(order):
-        store = load(tmp_path, days[day], f"day-{day}")
-        if number == 1:
-            check(store, [row for k in order[:2] for row in days[k]])
-    check(store, [row for day in days for row in day])
-    compact(store)
-    check(store, [row for day in days for row in day])
 
 
 def test_an_hpa_whose_specs_lie_outside_of_the_data_is_left_out(tmp_path: Path) -> None:

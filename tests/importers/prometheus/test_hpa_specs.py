@@ -130,7 +130,7 @@ def test_the_exporters_name_is_known_where_info_is_read_without_it() -> None:
     told = gauges(series, window)
     bare = told["hpa_info"].changes.drop("container"), told["hpa_info"].seen.drop("container")
     told["hpa_info"] = type(told["hpa_info"])(*bare)
-    found = spec_rows(told, window, TIMES, cluster="east", findings=Findings())
+    found = spec_rows(told, window, TIMES, cluster="east")
     assert rows(found) == [(0, None, plain())]
 
 
@@ -165,11 +165,9 @@ def test_other_metrics_leave_the_hpa_out() -> None:
 def test_a_site_that_lacks_a_series(missing: str, reason: str) -> None:
     series = series_of({"web": [(-900, hpa())]}, TIMES)
     told = {name: one for name, one in gauges(series, WHOLE).items() if name != missing}
-    found = spec_rows(told, WHOLE, TIMES, cluster="east", findings=Findings())
+    found = spec_rows(told, WHOLE, TIMES, cluster="east")
     assert found.left_out == {PLACE: reason}
-    document = spec_rows(
-        told, WHOLE, TIMES, cluster="east", findings=Findings(), manifests=[hpa(spec(high=77))]
-    )
+    document = spec_rows(told, WHOLE, TIMES, cluster="east", manifests=[hpa(spec(high=77))])
     assert rows(document)[0][2]["maxReplicas"] == (77 if missing == "hpa_max" else 10)
     assert not document.left_out
 
@@ -177,9 +175,9 @@ def test_a_site_that_lacks_a_series(missing: str, reason: str) -> None:
 def test_without_minimum_it_is_one() -> None:
     series = series_of({"web": [(-900, hpa())]}, TIMES)
     del series["hpa_min"]
-    found = spec_rows(gauges(series, WHOLE), WHOLE, TIMES, cluster="east", findings=Findings())
+    found = spec_rows(gauges(series, WHOLE), WHOLE, TIMES, cluster="east")
     assert rows(found) == [(0, None, plain(low=1))]
-    assert spec_rows({}, WHOLE, TIMES, cluster="east", findings=Findings()).shown == frozenset()
+    assert spec_rows({}, WHOLE, TIMES, cluster="east").shown == frozenset()
 
 
 # -- lives

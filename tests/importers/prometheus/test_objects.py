@@ -101,7 +101,7 @@ def found_specs(since_s: int, created_s: int, begin_s: int = -900, until_s: int 
     )  # fmt: skip
     return spec_rows(
         ksm.gauges(series, span), span, ksm.beats(times, span), cluster="east",
-        findings=Findings(), manifests=[document], methods={("shop", "web"): OBJECTS},
+        manifests=[document], methods={("shop", "web"): OBJECTS},
     )  # fmt: skip
 
 

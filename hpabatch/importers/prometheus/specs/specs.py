@@ -289,7 +289,6 @@ def spec_rows(
     heartbeats: Sequence[int],
     *,
     cluster: str,
-    findings: Findings,
     manifests: Sequence[HPA] = (),
     methods: Mapping[Place, str] | None = None,
     events: Events | None = None,
@@ -303,7 +302,6 @@ def spec_rows(
             `hpa_info` and `hpa_target` by `container`, too, if it is to be heeded.
         heartbeats: when the exporter was read (ms, sorted), also in the lookback.
         cluster: for the uid of HPAs of which none is told.
-        findings: gets ("edit", …) per HPA that was edited without anything exported changing.
         manifests: documents of HPAs, one for each; a namespace of "" is `default`.
         methods: how a document was come by, where it is not by a manifest.
         events: what was recorded of HPAs; None: nothing.
@@ -528,8 +526,8 @@ def read_hpas(
         if not namespaces or (hpa.namespace or "default") in namespaces
     ]
     found = spec_rows(
-        fleet.gauges, span, fleet.heartbeats, cluster=cluster, findings=findings,
-        manifests=wanted, methods={**of_objects, **dict.fromkeys(made, KEDA)},
+        fleet.gauges, span, fleet.heartbeats, cluster=cluster, manifests=wanted,
+        methods={**of_objects, **dict.fromkeys(made, KEDA)},
         events=beside.events, namespaces=namespaces,
     )  # fmt: skip
     rows = merge_specs(found, stored, namespaces=namespaces)
