@@ -297,13 +297,18 @@ class ClockSkew:
     """Measures the API server's clock, each time in a thread that ends with the response.
 
     Attributes:
-        seconds: the API server's clock less the local clock, to about a second; None: unknown.
+        seconds: the API server's clock less that of decisions, to about a second; None: unknown.
     """
 
-    def __init__(self, client: ApiClient) -> None:
-        """Prepare; nothing is sent yet."""
+    def __init__(self, client: ApiClient, behind_ms: Callable[[], int] = lambda: 0) -> None:
+        """Prepare; nothing is sent yet.
+
+        Args:
+            behind_ms: by how much the local clock is behind the times of decisions.
+        """
         self.seconds: float | None = None
         self._client = client
+        self._behind_ms = behind_ms
         self._thread: threading.Thread | None = None
 
     @property
@@ -329,4 +334,4 @@ class ClockSkew:
             # A Date is cut off to whole seconds.
             date_s = parsedate_to_datetime(date).timestamp() + 0.5
             if came_s >= asked_s:  # otherwise our own clock was set back
-                self.seconds = date_s - (asked_s + came_s) / 2
+                self.seconds = date_s - (asked_s + came_s) / 2 - self._behind_ms() / 1000

@@ -36,6 +36,10 @@ _GLANCE_S: Final = 0.2  # interval of a run's checks for `end`
 ResultT = TypeVar("ResultT")
 
 
+class NeverBegunError(TimeoutError):
+    """The deadline came before a call was started."""
+
+
 class RequestPool(Generic[ResultT]):
     """Runs of calls that end by a deadline or are abandoned.
 
@@ -52,7 +56,9 @@ class RequestPool(Generic[ResultT]):
     def run(
         self, calls: Sequence[Callable[[float], ResultT]], deadline: float
     ) -> list[ResultT | BaseException]:
-        """Return each call's result, or what it raised; TimeoutError: it was late, or not begun.
+        """Return each call's result, or what it raised; TimeoutError: it was late.
+
+        NeverBegunError stands for the calls that were not started in time.
 
         Args:
             calls: in the order in which they are started.
@@ -79,11 +85,13 @@ class RequestPool(Generic[ResultT]):
     def _begin(self, call: Callable[[float], ResultT], deadline: float) -> ResultT:
         left = deadline - self._clock()
         if left <= 0 or self._ended.is_set():
-            raise TimeoutError(DEADLINE_ERROR)
+            raise NeverBegunError(DEADLINE_ERROR)
         return call(left)
 
     def _result(self, future: Future[ResultT]) -> ResultT | BaseException:
-        if not future.done() or future.cancelled():
+        if future.cancelled():
+            return NeverBegunError(DEADLINE_ERROR)
+        if not future.done():
             return TimeoutError(DEADLINE_ERROR)
         return future.exception() or future.result()
 

@@ -294,6 +294,11 @@ class Inbox:
             self._last_ms = self._cut_ms = now_ms = max(self._now(), before + 1)
         return changes, now_ms
 
+    def behind_ms(self) -> int:
+        """Return by how much the clock is behind the times given here, after it was set back."""
+        with self._lock:
+            return max(self._now() - self._clock(), 0)
+
     def _now(self) -> int:
         """Return the time, not before any given earlier."""
         wall, elapsed = self._clock(), self._elapsed()

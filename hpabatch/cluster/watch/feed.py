@@ -20,7 +20,7 @@ from hpabatch.cluster.apis.discovery import (
     read_scale_from,
     target_key,
 )
-from hpabatch.cluster.connection.client import ApiClient, RequestPool
+from hpabatch.cluster.connection.client import ApiClient, NeverBegunError, RequestPool
 from hpabatch.cluster.objects.decoders import BUILT_IN
 from hpabatch.cluster.objects.types import (
     Change,
@@ -95,8 +95,8 @@ class Feed(ABC):
     def read_scales(self) -> int:
         """Request the scales that no watch covers; return how many. Never raises.
 
-        A late scale has that as its error. They are requested in any order, so that none is always
-        the last one.
+        A late scale has that as its error. A scale whose request was not sent in time keeps its
+        state. They are requested in any order, so that none is always the last one.
         """
         listing = {name: watch.states for name, watch in self.watches.items()}
         keys = {
@@ -109,6 +109,8 @@ class Feed(ABC):
         calls = [partial(read_scale_from, self._client, self._apis, key) for key in ordered]
         results = self._pool.run(calls, self._pool.now() + self._deadline_s)
         for key, result in zip(ordered, results, strict=True):
+            if isinstance(result, NeverBegunError):
+                continue
             if isinstance(result, BaseException):
                 text = str(result) or type(result).__name__
                 result = ScaleObject(key, error=text, code=codes.SCALE_GET_FAILED)

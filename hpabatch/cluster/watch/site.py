@@ -70,7 +70,7 @@ class Site(Feed):
             cluster_wide=not namespaces,
         )  # fmt: skip
         self._failing: dict[str, str] = {}  # of this pass
-        self._skew = ClockSkew(client)
+        self._skew = ClockSkew(client, self._inbox.behind_ms)
         self._passes = 0
 
     def start(self) -> None:
@@ -140,7 +140,7 @@ class Site(Feed):
         return [watch.state for _, watch in sorted(self.watches.items())]
 
     def clock_skew_s(self) -> float | None:
-        """Return the API server's clock less the local clock, to a second; None: unknown."""
+        """Return the API server's clock less that of decisions, to a second; None: unknown."""
         return self._skew.seconds
 
     def is_refused(self) -> bool:

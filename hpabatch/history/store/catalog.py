@@ -225,6 +225,16 @@ def decode_entry(data: bytes, where: str) -> LogEntry:
         signed = data.rpartition(b',"digest":')[0] + b"}"
         if found.digest is not None and found.digest != hashlib.sha256(signed).hexdigest():
             raise ValueError("its digest is not that of what it says: it was changed")
+        for file in found.add:
+            if file.table not in schema.TABLES:
+                raise ValueError(f"there is no table {file.table!r}")
+            table, *folders = file.path.split("/")
+            if table != file.table or ".." in folders:
+                raise ValueError(f"{file.path} is not below the folder of {file.table}")
+            if any(len(names) != len(rows) for _, names, rows in file.places) or (
+                file.rows != sum(sum(rows) for _, _, rows in file.places)
+            ):
+                raise ValueError(f"places of {file.path} do not add up")
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise HistoryError(
             f"{where} is a broken log entry ({type(error).__name__}: {error}); restore it from a "

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
@@ -32,6 +32,7 @@ from hpabatch.layout.records import (
     I64,
     Memory,
 )
+from hpabatch.model.selectors import parse_selector
 from hpabatch.packing.memory import make_sized_memory
 
 _KEPT: Final = (
@@ -46,6 +47,15 @@ _KEPT: Final = (
 _FEW_RECOMMENDATIONS: Final = 24  # five minutes at 15 s, with a reserve
 _FEW_EVENTS: Final = 8
 _MOST_BYTES: Final = 2**30
+_CODES: Final = {
+    codes.NO_CONDITION,
+    *codes.CONDITIONS,
+    *(
+        (kind << 4) + other
+        for kind in codes.CONDITION_TYPES.values()
+        for other in (codes.OTHER_TRUE, codes.OTHER_FALSE)
+    ),
+}
 
 
 def new_memory(lanes: int) -> Memory:
@@ -121,19 +131,24 @@ def follow_rescale(memory: Memory, h: int, ms: int, before: int, after: int, sin
     head[HEAD_UNSORTED] = 1  # the rings are rebuilt at the next use
 
 
+_Size = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+_Ms = Annotated[int, msgspec.Meta(gt=-(2**53), lt=2**53)]  # no sum with a window wraps
+_Flag = Annotated[int, msgspec.Meta(ge=0, le=1)]
+
+
 class Remembered(msgspec.Struct, frozen=True):
     """Controller memory of one HPA: status, and lists of recommendations and scale events.
 
     `recommendations`: (size, UTC ms); `ups` and `downs`: (change, UTC ms, whether it is outdated).
     """
 
-    current: int = 0
-    desired: int = 0
-    seen: int = 0
+    current: _Size = 0
+    desired: _Size = 0
+    seen: _Flag = 0
     conditions: tuple[int, int, int, int] = (codes.NO_CONDITION,) * 4
-    recommendations: list[tuple[int, int]] = []
-    ups: list[tuple[int, int, int]] = []
-    downs: list[tuple[int, int, int]] = []
+    recommendations: list[tuple[_Size, _Ms]] = []
+    ups: list[tuple[_Size, _Ms, _Flag]] = []
+    downs: list[tuple[_Size, _Ms, _Flag]] = []
 
 
 class SavedLane(msgspec.Struct, frozen=True):
@@ -148,7 +163,7 @@ class SavedLane(msgspec.Struct, frozen=True):
     name: str
     uid: str
     target: str
-    replicas: int
+    replicas: Annotated[int, msgspec.Meta(ge=-1, lt=2**31)]
     selector: str | None
     zero: str = ""
     memory: Remembered = Remembered()
@@ -160,7 +175,7 @@ class Saved(msgspec.Struct, frozen=True):
     `saved_ms`: time of saving; `what` names its cluster and rules.
     """
 
-    saved_ms: int
+    saved_ms: _Ms
     lanes: list[SavedLane]
     what: str
 
@@ -236,6 +251,11 @@ def load(path: Path, what: str) -> Saved | None:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
     try:
         saved = decode_json(data, Saved, _MOST_BYTES)
+        for lane in saved.lanes:
+            if lane.selector is not None:
+                parse_selector(lane.selector)
+            if not set(lane.memory.conditions) <= _CODES:
+                raise ValueError("an unknown condition")
     except ValueError:
         said = "it is damaged, or another's"
     else:

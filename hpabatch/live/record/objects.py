@@ -363,16 +363,29 @@ Target = tuple[str, str, str]
 
 
 class Scales:
-    """All present scales; a target is known by kind and name, whatever its group."""
+    """All present scales.
+
+    The table identifies a target by kind and name. Among scales of several groups with the same
+    kind and name (for example of an HPA with a wrong group) the readable one counts.
+    """
 
     def __init__(self, rows: Rows, stored: Mapping[Target, Values] | None = None) -> None:
         """Begin with the last rows of the store."""
         self._rows = rows
+        self._groups: dict[Target, dict[str, ScaleObject]] = {}
         self._stored = dict(stored or {})
 
     def put(self, key: ScaleKey, scale: ScaleObject | None, at_ms: int) -> None:
         """Record a scale as it is from `at_ms` on; None: it is no longer there."""
         place = (key.namespace, key.kind, key.name)
+        groups = self._groups.setdefault(place, {})
+        if scale is None:
+            groups.pop(key.group, None)
+        else:
+            groups[key.group] = scale
+        scale = min(
+            groups.values(), key=lambda one: (bool(one.error), one.key.group), default=None
+        )  # fmt: skip
         if place in self._stored:
             self._rows.remember("scales", place, self._stored.pop(place))
         before = self._rows.last("scales", place)
@@ -386,3 +399,4 @@ class Scales:
         self._rows.put("scales", place, values, at_ms)
         if scale is None:  # a scale that comes back is written again
             self._rows.forget("scales", place)
+            del self._groups[place]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from hpabatch.cluster.connection.client import DEADLINE_ERROR, RequestPool
+from hpabatch.cluster.connection.client import DEADLINE_ERROR, NeverBegunError, RequestPool
 
 
 def _late(result: object) -> bool:
@@ -56,5 +56,6 @@ def test_a_run_that_is_ended_waits_no_longer() -> None:
     run.join(30)
     assert not run.is_alive()
     assert all(_late(result) for result in found)
-    assert _late(pool.run([lambda left: "no"], deadline)[0])
+    assert [isinstance(result, NeverBegunError) for result in found] == [False, True]
+    assert isinstance(pool.run([lambda left: "no"], deadline)[0], NeverBegunError)
     release.set()

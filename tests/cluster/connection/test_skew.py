@@ -11,6 +11,7 @@ import pytest
 from hpabatch.cluster.apis.discovery import ClockSkew
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.errors import Refused
+from hpabatch.cluster.objects.types import Inbox
 from tests.cluster.fake_api import Got, Wire, connected, serving
 
 
@@ -46,6 +47,17 @@ def test_the_skew_is_known_to_about_a_second_and_said_above_two() -> None:
         assert bool(said) is (abs(ahead_s) > 2)
         side = "ahead of" if ahead_s > 0 else "behind"
         assert not said or f"more than 2 s {side} ours" in said
+
+
+def test_a_local_clock_that_was_set_back_to_the_servers_time_is_said() -> None:
+    wall_ms = 3_600_000
+    inbox = Inbox(lambda: wall_ms, lambda: 0)
+    inbox.cut()
+    skew = ClockSkew(Clock(), inbox.behind_ms)
+    assert _look(skew) == ""
+    wall_ms = 0
+    assert "more than 2 s behind ours" in _look(skew)
+    assert skew.seconds == pytest.approx(-3600, abs=0.51)
 
 
 @pytest.mark.parametrize("date", ["soon", "Wed, 99 Nov 2026 10:00:00 GMT", "0"])

@@ -32,6 +32,19 @@ def test_a_clock_that_is_set_back_goes_on_at_the_pace_of_time() -> None:
     assert inbox.cut() == ([], 9000)
 
 
+def test_how_far_a_clock_that_was_set_back_is_behind() -> None:
+    wall, passed = 5000, 0
+    inbox = Inbox(lambda: wall, lambda: passed)
+    inbox.put(Kind.pod, ("a", "x"), None)
+    assert inbox.behind_ms() == 0
+    wall = 1000
+    assert inbox.behind_ms() == 4000
+    wall, passed = 1500, 500
+    assert inbox.behind_ms() == 4000
+    wall = 6000
+    assert inbox.behind_ms() == 0
+
+
 def test_threads_lose_nothing() -> None:
     inbox, count, threads = Inbox(), 2000, 4
     cuts: list[tuple[list[Change], int]] = []

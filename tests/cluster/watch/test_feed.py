@@ -180,6 +180,20 @@ def test_no_such_kind_and_no_version(case: Case) -> None:
     }
 
 
+def test_a_scale_whose_turn_never_came_stays_as_it_was() -> None:
+    case = Case()
+    case.hpa("web", "Rollout")
+    case.learn()
+    until = time.monotonic() + 60
+    while case.told() != [("web", 3)]:
+        assert time.monotonic() < until
+        case.read_scales()
+    case._deadline_s = 0
+    case.read_scales()
+    assert case.told() == []
+    case.stop()
+
+
 def test_one_that_hangs_is_an_error() -> None:
     case, release, until = Case(workers=2, deadline_s=0.5), threading.Event(), time.monotonic() + 60
     case.hpa("web", "Rollout")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from email.utils import formatdate
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from hpabatch.cluster.objects.types import (
     PodMetricKey,
     Response,
     Responses,
+    clock_ms,
 )
 from hpabatch.cluster.watch.site import Site, _failing
 from hpabatch.cluster.watch.watch import Watcher, WatchState
@@ -90,6 +92,24 @@ def test_hpas_that_cannot_be_decoded(own: bool, tmp_path: Path) -> None:
         watch.wrong = {"event": "an event cannot be read"}
         assert site.blindness() == "an event cannot be read"
         assert site.unreadable() == {}
+        site.stop()
+
+
+def test_a_local_clock_that_was_set_back_to_the_servers_time_is_a_problem(tmp_path: Path) -> None:
+    with (
+        serving(
+            lambda got, wire: wire.reply(200, b"{}", {"Date": formatdate(usegmt=True)})
+        ) as server,
+        ApiClient(connected(tmp_path, server.url), attempts=1) as client,
+    ):
+        site = Site(client, _Discovery(client), profile_for("1.37"))
+        site._inbox._clock = lambda: clock_ms() + 3_600_000
+        site._inbox.cut()
+        site._inbox._clock = clock_ms
+        site.read_scales()
+        assert site._skew._thread is not None
+        site._skew._thread.join(60)
+        assert "more than 2 s behind ours" in site.problems()["clock"]
         site.stop()
 
 
