@@ -194,7 +194,8 @@ COMMANDS: Commands = {
     "validate refused": (("validate", "refused.yaml"), ("table",)),
     "analyze": (("analyze", "hpas{}"), ("table",)),
     "lint": (("lint", "hpas{}"), ("table",)),
-    "gate": (("gate", "--base", "refused.yaml", "--head", "hpas{}"), ("table",)),
+    "gate": (("gate", "--base", "refused.yaml", "--head", "hpas{}", "--allow-empty"), ("table",)),
+    "gate of refused": (("gate", "--base", "hpas{}", "--head", "refused.yaml"), ("table",)),
     "recommend": (
         ("recommend", "sweep", "--slo", "saturated_minutes<40/week", "--patches", "OUT/patches"),
         ("table",),

@@ -223,6 +223,12 @@ def renamed(folder: Path, words: Sequence[str]) -> FleetReport:
     others = (f"zz{'y' * 30}{k:03}" for k in range(len(named)))
     new = dict(zip(named, sorted([*words, *others][: len(named)]), strict=True))
     found = hostile.history(folder / "new", lambda n: new.get(n, n), *TARGETS, strict=True)
+    stands = {"cluster": "zzyyystanding", "subject": "pod_metrics", "method": "recorder"}
+    begin = datetime(2026, 9, 17, tzinfo=UTC)
+    row = pl.DataFrame([stands | {"valid_from": begin}])
+    row.match_to_schema(empty_frame("provenance").schema, missing_columns="insert").write_parquet(
+        found / "provenance.parquet"
+    )
     where = f"hpa <> '{new['render']}x'"
     requests = [f"{new['batch']}/{new['render']}=500m"]
     return hpabatch.open(found).report(redact=True, where=where, requests=requests)
