@@ -125,7 +125,7 @@ class FleetReport(Result):
         yield ""
         if since := self.told["since"]:
             counts = [f"{len(since[name])} {name}" for name in ("new", "worse", "fixed")]
-            if ignored := since["ignored"]:
+            if ignored := since.get("ignored"):
                 counts.append(f"{len(ignored)} ignored now")
             yield f"since the report to {since['span']['to']}: {', '.join(counts)}"
             rows = [item | {"since": n} for n in ("new", "worse", "fixed") for item in since[n]]
