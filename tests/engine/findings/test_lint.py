@@ -146,7 +146,11 @@ def test_what_is_applied_together_is_told_from_alternatives(
         ("min_is_max, x until 2999-01-31: x", ["bad_ignore", "min_is_max"], "no finding x"),
         ("gate_limit until 2999-01-31: x", ["bad_ignore", "min_is_max"], "gate_limit cannot be"),
         ("bad_ignore until 2999-01-31: x\nx", ["bad_ignore"] * 2 + ["min_is_max"], "cannot be"),
-        (" ," * 100_000 + "x until: y", ["bad_ignore", "min_is_max"], "expected FINDING until"),
+        (
+            "a" + " " * 100_000 + "x until: y",
+            ["bad_ignore", "min_is_max"],
+            "expected FINDING until",
+        ),
     ],
 )
 def test_an_annotation_ignores_until_its_day(
