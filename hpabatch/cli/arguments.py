@@ -136,11 +136,15 @@ def check_writable(option: str, out: str | Path) -> None:
 
 
 def check_inputs(
-    out: str | Path, history: History | None, inputs: Mapping[str, Iterable[str | Path]]
+    out: str | Path,
+    history: History | None,
+    inputs: Mapping[str, Iterable[str | Path]],
+    name: str = "--out",
 ) -> None:
     """Refuse a place that is read, by whatever links it is named (UsageError).
 
-    `inputs`: by option the files and folders of JSON and YAML that are read beside a history.
+    `inputs`: by option the files and folders of JSON and YAML that are read beside a history;
+    `name`: the option that names the place.
     """
     from hpabatch.history.schema import TABLES
     from hpabatch.history.store.catalog import LOG
@@ -153,16 +157,16 @@ def check_inputs(
             # A table is one file in the history's folder, or a folder of files there.
             folders = {_real(file).parent for file in files} - {root}
             if place.parent in folders or place in {_real(file) for file in files}:
-                raise UsageError(f"--out {out} is in the input table {table}; name another")
+                raise UsageError(f"{name} {out} is in the input table {table}; name another")
         if place.is_relative_to(root):
             first = (*place.relative_to(root).parts, "")[0].removesuffix(".parquet")
             if first in TABLES or first == LOG:
-                raise UsageError(f"--out {out} would be a table of the history; name another")
+                raise UsageError(f"{name} {out} would be a table of the history; name another")
         for option, paths in inputs.items():
             read = {_real(path) for path in paths}
             inside = place.suffix in _READ and not read.isdisjoint(place.parents)
             if place in read or inside:
-                raise UsageError(f"--out {out} is an input of {option}; name another")
+                raise UsageError(f"{name} {out} is an input of {option}; name another")
 
 
 def _real(path: Path | str) -> Path:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 from hpabatch.cli.app import Answer, app, command
-from hpabatch.cli.arguments import ExitCodeOption, HistoryArgument, file_option
+from hpabatch.cli.arguments import ExitCodeOption, HistoryArgument, check_inputs, file_option
 from hpabatch.cli.manifests import open_with_hpas, valid_hpas
 from hpabatch.cli.progress import progress_on_stderr
 from hpabatch.cli.talk import say, tell, tell_skipped
@@ -93,6 +95,16 @@ def _stdin(paths: Sequence[str]) -> bytes:
     return sys.stdin.buffer.read(MAX_BYTES + 1) if "-" in paths else b""
 
 
+def _is_empty(path: str) -> bool:
+    """Say whether a path is not there, or a folder that can be read and has no manifest."""
+    from hpabatch.inputs.manifests import manifest_files
+
+    if not os.path.isdir(path):
+        return not os.path.lexists(path)
+    errors: list[OSError] = []
+    return next(manifest_files(Path(path), errors.append), None) is None and not errors
+
+
 @command(app, shows=True, faults=True)
 def gate(
     request: GateRequest,
@@ -116,8 +128,8 @@ def gate(
     Measures are those of `hpabatch simulate`. docs/gate.md has all, and a workflow.
 
     \b
-    Exit codes: 0 passes, 2 something cannot be read, 4 a limit is exceeded or an HPA is not known,
-    3 some HPAs of head were refused.
+    Exit codes: 0 passes, 2 something cannot be read or a side has no HPA (--allow-empty), 4 a limit
+    is exceeded or an HPA is not known, 3 some HPAs of head were refused.
 
     \b
     Examples:
@@ -142,7 +154,16 @@ def gate(
             history = open_history(request.history, "replay")
             profile = history_profile(history, request.k8s, request.feature_gates)
 
+        if markdown is not None:
+            read_from = {
+                f"--{n}": set(getattr(request, n)) - {"-"} for n in ("base", "head", "plant")
+            }
+            prices = () if request.prices is None else (request.prices,)
+            check_inputs(markdown, history, {**read_from, "--prices": prices}, "--markdown")
+
         def read(name: str, paths: Sequence[str]) -> Manifested:
+            if request.allow_empty:
+                paths = [path for path in paths if path == "-" or not _is_empty(path)]
             stdin = _stdin(paths)
             entries = load_manifests(paths, io.BytesIO(stdin)).entries
             checked = check_manifests(entries, profile)
@@ -151,15 +172,20 @@ def gate(
             return Manifested(checked, paths, stdin)
 
         base, head = read("base", request.base), read("head", request.head)
-        if all(item.hpa is None for item in (*base.checked, *head.checked)):
-            raise ManifestError("--base and --head: no valid HPA in either")
+        # Nothing, such as a misspelled folder, would let everything pass.
+        for name, side in (("base", base), ("head", head)):
+            told = name == "head" and side.unread  # (in the result)
+            if not (request.allow_empty or side.hpas() or told):
+                raise ManifestError(
+                    f"--{name} {' '.join(side.paths)}: expected an HPA, got no valid one; name "
+                    "another place, or give --allow-empty"
+                )
         found = Gate.of(gate_of(request, base, head, profile, history, progress))
         if markdown is not None:
             with atomic_path(markdown) as temporary:
                 temporary.write_text(markdown_text(found))
     tell(found.warnings)
-    # A base without any HPA, such as a misspelled folder, would let everything pass.
-    code = exit_code(head.checked if base.hpas() else (*base.checked, *head.checked))
-    if code != EXIT_UNREADABLE and not found.passes:
+    code = exit_code(head.checked)
+    if code != EXIT_UNREADABLE and found.exceeds:
         code = EXIT_EXCEEDED
     return found, code

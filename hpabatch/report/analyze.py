@@ -75,7 +75,7 @@ class Analyzed:
     @property
     def name(self) -> str:
         """The name for people."""
-        return label("", self.hpa.namespace, self.hpa.name or f"{self.hpa.generate_name}*")
+        return label("", self.hpa.namespace, self.hpa.shown_name)
 
     @property
     def metric(self) -> MetricAnalysis:
@@ -209,7 +209,7 @@ def _identity(item: Analyzed) -> dict[str, object]:
         "source": plain(item.source),
         "line": item.line,
         "namespace": plain(hpa.namespace),
-        "hpa": plain(hpa.name or f"{hpa.generate_name}*"),
+        "hpa": plain(hpa.shown_name),
         "target_kind": plain(hpa.spec.scale_target_ref.kind),
         "target": plain(hpa.spec.scale_target_ref.name),
         "min_replicas": analysis.lowest,

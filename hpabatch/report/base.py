@@ -254,6 +254,7 @@ class Fault(NamedTuple):
         text: the sentence.
         source, line: of the manifest, "" and 0 where there is none.
         ignored: an annotation says that it does not count; `text` ends with the reason.
+        part: what tells several of one finding and HPA apart, such as the limit of a gate.
     """
 
     finding: str
@@ -262,6 +263,7 @@ class Fault(NamedTuple):
     source: str = ""
     line: int = 0
     ignored: bool = False
+    part: str = ""
 
 
 class Result:

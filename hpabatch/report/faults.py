@@ -44,14 +44,14 @@ def _rule(name: str) -> dict[str, Any]:
 
 
 def _result(fault: Fault, index: int) -> dict[str, Any]:
-    named = printable_line(fault.name)
+    named, part = printable_line(fault.name), printable_line(fault.part)
     found: dict[str, Any] = {
         "ruleId": fault.finding,
         "ruleIndex": index,
         "level": _LEVELS[CATALOGUE[fault.finding].severity],
         "message": {"text": _sarif(f"{fault.name}: {fault.text}" if named else fault.text)},
         # (lines move; the HPA and what is wrong with it stay)
-        "partialFingerprints": {"hpabatch/v1": f"{named}:{fault.finding}"},
+        "partialFingerprints": {"hpabatch/v1": f"{named}:{fault.finding}" + (part and f":{part}")},
     }
     place: dict[str, Any] = {}
     if named:

@@ -89,11 +89,18 @@ UNKNOWN_HEADS: Final = (
     Head("NOT KNOWN", "the HPA", 0, left=True, folds=True),
     Head("BECAUSE", "why nothing trustworthy can be said of it", 1, _short, left=True, folds=True),
 )
-FINDING_HEADS: Final = (
-    Head.of(FINDINGS["severity"], "NEW FINDING", left=True),
-    HPA,
-    Head.of(FINDINGS["finding"], "ID", left=True),
-    Head.of(FINDINGS["why"], "WHY", _short, left=True, folds=True),
+UNREAD_HEADS: Final = (
+    Head("NOT READ", "file and line in head", 0, left=True, folds=True),
+    Head("BECAUSE", "what is wrong with it", 1, _short, left=True, folds=True),
+)
+FINDING_HEADS, IGNORED_HEADS = (
+    (
+        Head.of(FINDINGS["severity"], title, left=True),
+        HPA,
+        Head.of(FINDINGS["finding"], "ID", left=True),
+        Head.of(FINDINGS["why"], "WHY", _short, left=True, folds=True),
+    )
+    for title in ("NEW FINDING", "NEWLY IGNORED")
 )
 
 
@@ -106,12 +113,16 @@ class Gate(GateResult, Result):
 
     @property
     def verdict(self) -> str:
-        own = self.rows.filter(pl.col("change") != SAME)
-        parts = [f"{counted(own.height, 'HPA')} of {self.hpas:,} differ{'s' * (own.height == 1)}"]
+        names = self.rows.filter(pl.col("change") != SAME).select(KEY[1:]).n_unique()
+        parts = [f"{counted(names, 'HPA')} of {self.hpas:,} differ{'s' * (names == 1)}"]
+        unread = f"{counted(len(self.unread), 'document')} of head not read or refused"
+        parts += [unread] * bool(self.unread)
         parts += [f"{counted(len(self.exceeded), 'limit')} exceeded"] * bool(self.exceeded)
         known = " (allowed)" if self.allow_unknown else ""
         parts += [f"{len(self.unknown):,} not known{known}"] * bool(self.unknown)
         parts += [counted(self.findings.height, "new finding")] * bool(self.findings.height)
+        ignored = f"{counted(self.ignored.height, 'finding')} newly ignored"
+        parts += [ignored] * bool(self.ignored.height)
         parts += [f"{counted(self.fixed, 'finding')} fixed"] * bool(self.fixed)
         return f"gate {'passes' if self.passes else 'fails'}: {', '.join(parts)}"
 
@@ -127,6 +138,11 @@ class Gate(GateResult, Result):
     def body(self, view: View) -> Iterator[str | Grid]:
         grids = [
             Grid.of(
+                UNREAD_HEADS,
+                [(item.entry.place, "; ".join(item.complaints)) for item in self.unread],
+                self.most,
+            ),
+            Grid.of(
                 EXCEEDED_HEADS,
                 [(self._label(e.key), e.limit.text,
                   *(_told(e.limit.measure, value) for value in (e.base, e.head)))
@@ -140,6 +156,7 @@ class Gate(GateResult, Result):
             ),
             Grid.of(HEADS, self.rows, self.most, frame=self.rows, columns=GATE.columns),
             Grid.of(FINDING_HEADS, self.findings, self.most),
+            Grid.of(IGNORED_HEADS, self.ignored, self.most),
         ]  # fmt: skip
         for k, grid in enumerate(grid for grid in grids if grid.rows or grid.more):
             yield from ("", grid)[k == 0 :]
@@ -159,10 +176,16 @@ class Gate(GateResult, Result):
                 _keyed(e.key) | {"limit": e.limit.text, "base": e.base, "head": e.head}
                 for e in self.exceeded
             ),
+            "unread": Rows(
+                {"source": item.entry.source, "line": item.entry.line, "result": item.result,
+                 "reason": "; ".join(item.complaints)}
+                for item in self.unread
+            ),
             "unknown": Rows(_keyed(key) | {"reason": why} for key, why in self.unknown.items()),
             "findings": Rows(self.findings),
+            "ignored": Rows(self.ignored),
             "evidence": dict(self.evidence),
-        }
+        }  # fmt: skip
 
     def own(self, output: Output, view: View) -> str | bytes | None:
         if output is not Output.markdown or self.most is not None:
@@ -174,13 +197,18 @@ class Gate(GateResult, Result):
         return text
 
     def faults(self) -> Iterator[Fault]:
+        for item in self.unread:
+            entry, text = item.entry, "; ".join(item.complaints)
+            yield Fault("gate_unread", "", text, entry.source, entry.line, part=entry.source)
         told = []
         for key, limit, *values in ((e.key, e.limit, e.base, e.head) for e in self.exceeded):
             before, after = (_told(limit.measure, value) or "unknown" for value in values)
-            told.append((key, "gate_limit", f"{limit.text}: {before} -> {after}"))
-        told += [(key, "gate_unknown", why) for key, why in self.unknown.items()]
-        for key, finding, text in told:
+            told.append((key, "gate_limit", f"{limit.text}: {before} -> {after}", limit.text))
+        told += [(key, "gate_unknown", why, "") for key, why in self.unknown.items()]
+        for key, finding, text, part in told:
             place = ("", 0) if key is None else self.places.get((key[1], key[2]), ("", 0))
             ignored = finding == "gate_unknown" and self.allow_unknown
-            yield Fault(finding, "" if key is None else self._label(key), text, *place, ignored)
+            name = "" if key is None else self._label(key)
+            yield Fault(finding, name, text, *place, ignored, part)
         yield from faults_of(self.findings)
+        yield from faults_of(self.ignored, ignored=True)

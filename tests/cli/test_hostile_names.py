@@ -194,7 +194,8 @@ COMMANDS: Commands = {
     "validate refused": (("validate", "refused.yaml"), ("table",)),
     "analyze": (("analyze", "hpas{}"), ("table",)),
     "lint": (("lint", "hpas{}"), ("table",)),
-    "gate": (("gate", "--base", "refused.yaml", "--head", "hpas{}"), ("table",)),
+    "gate": (("gate", "--base", "refused.yaml", "--head", "hpas{}", "--allow-empty"), ("table",)),
+    "gate of refused": (("gate", "--base", "hpas{}", "--head", "refused.yaml"), ("table",)),
     "recommend": (
         ("recommend", "sweep", "--slo", "saturated_minutes<40/week", "--patches", "OUT/patches"),
         ("table",),
@@ -295,7 +296,9 @@ READERS: dict[str, tuple[str, ...]] = {
     "validate": ("validate", "FILE"),
     "history info": ("history", "info", "FILE"),
     "history check": ("history", "check", "FILE"),
-    "recommend": ("recommend", "sweep", "--slo", "rescales<1/week", "--hpas", "FILE"),
+    "recommend": (
+        "recommend", "sweep", "--slo", "rescales<1/week", "--patches", "OUT/p", "--hpas", "FILE",
+    ),
     "plot": ("plot", "FILE"),
 }  # fmt: skip
 
@@ -310,7 +313,9 @@ def test_messages_about_files_are_lines(
 ) -> None:
     for name in (*ANY, *(f"file{k}" for k in OWN.get(reader, ()))):
         words = tuple("".join((name, "{}")) if w == "FILE" else w for w in READERS[reader])
-        hold_alike(places, words, capsysbinary, monkeypatch, tmp_path)
+        plain, _ = hold_alike(places, words, capsysbinary, monkeypatch, tmp_path)
+        # (what is wrong with the words alone would be alike, and about no file)
+        assert plain.code == 0 or name + PLAIN in plain.stderr, plain.stderr
 
 
 ARGUMENTS: dict[str, tuple[str, ...]] = {

@@ -69,4 +69,16 @@ def test_junit_is_xml_and_counts() -> None:
 @pytest.mark.parametrize("make", [sarif_text, junit_text])
 def test_nothing_wrong_is_a_report_too(make: object) -> None:
     assert callable(make)
-    assert "0" in make([])
+    text = make([])
+    if make is sarif_text:
+        assert json.loads(text)["runs"][0]["results"] == []
+    else:
+        (suite,) = ET.fromstring(text)
+        assert (suite.attrib["tests"], suite.attrib["failures"]) == ("1", "0")
+        assert [list(case) for case in suite] == [[]]
+
+
+def test_two_limits_of_an_hpa_are_two_results() -> None:
+    both = [Fault("gate_limit", "shop/web", "x", part=part) for part in ("cost>1", "rescales>1")]
+    prints = [r["partialFingerprints"] for r in json.loads(sarif_text(both))["runs"][0]["results"]]
+    assert prints[0] != prints[1]

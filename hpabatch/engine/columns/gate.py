@@ -19,10 +19,10 @@ GATE: Final = table(
     "`gate`",
     *KEY,
     """
-    change string: changed, new, removed; same: its settings are, it has a new finding
+    change string: changed, new, removed; same: its settings are, it has a new finding or two specs
     settings string: each setting that differs, old -> new
     exceeded string: limits that it exceeds; null: none
-    unknown string: why nothing trustworthy can be said; null: it can, or there is no history
+    unknown string: why nothing trustworthy can be said; null: it can, or nothing was simulated
     base_findings integer: findings of base's manifests
     head_findings integer: findings of head's manifests
     currency string: of the costs; null: no prices

@@ -55,6 +55,7 @@ _KINDS: Final = (
     ("gate_limit", GATE, "high", HARM, "change the settings, or the limit (docs/gate.md)"),
     ("gate_unknown", GATE, "high", ASK,
      "give a plant file (hpabatch fit --init-plant), a longer history, or --allow-unknown"),
+    ("gate_unread", GATE, "high", ACT, "correct the document (hpabatch validate tells where)"),
     ("metric_error", SPEC, "high", ACT, "correct the metric's target, or remove the metric"),
     ("cycle", SPEC, "medium", HARM,
      "widen the tolerance, raise the target, or set a scale-down window"),

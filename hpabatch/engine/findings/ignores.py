@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
 from typing import Any, Final, NamedTuple
@@ -10,13 +9,16 @@ from typing import Any, Final, NamedTuple
 import polars as pl
 
 from hpabatch.engine.columns.findings import FINDINGS
-from hpabatch.engine.findings.catalogue import CATALOGUE, SEVERITIES
+from hpabatch.engine.findings.catalogue import CATALOGUE, GATE, SEVERITIES
 from hpabatch.engine.fleet.candidates import IGNORE
 from hpabatch.engine.replay.summary import KEY
 from hpabatch.model.suggestions import did_you_mean
 
 BAD: Final = "bad_ignore"
-_FORM: Final = re.compile(r"([\w, ]+?) +until +(\d{4}-\d\d-\d\d) *: *(\S.*)")
+_IGNORED: Final = [
+    kind.name for kind in CATALOGUE.values() if kind.source != GATE and kind.name != BAD
+]
+"""Findings that an annotation may ignore: neither a gate's limits nor its own mistakes."""
 
 Key = tuple[str, str, str]
 
@@ -79,17 +81,22 @@ def judge(
 
 def _read(line: str, key: Key, ignores: dict[tuple[Key, str], _Ignore]) -> str:
     """Take a line of an annotation; return what is wrong with it, or ""."""
-    parts = _FORM.fullmatch(line)
-    if parts is None:
+    named, _, rest = line.partition(" until ")
+    day, _, reason = map(str.strip, rest.partition(":"))
+    if not reason:
         return "expected FINDING until YYYY-MM-DD: REASON"
     try:
-        until = date.fromisoformat(parts[2])
+        until = date.fromisoformat(day)
     except ValueError:
-        return f"{parts[2]} is no date"
-    for name in (name.strip() for name in parts[1].split(",")):
-        if name not in CATALOGUE:
-            return f"there is no finding {name}{did_you_mean(name, CATALOGUE)}"
-        ignores[key, name] = _Ignore(until, parts[3])
+        return f"{day} is no date"
+    names = [name.strip() for name in named.split(",")]
+    for name in names:
+        if name not in _IGNORED:
+            word = (
+                f"{name} cannot be ignored" if name in CATALOGUE else f"there is no finding {name}"
+            )
+            return word + did_you_mean(name, _IGNORED) * (name not in CATALOGUE)
+    ignores |= {(key, name): _Ignore(until, reason) for name in names}
     return ""
 
 

@@ -52,7 +52,7 @@ def lint(
         _read([copy.name if path == "-" else path for path in paths], objects)
     rows, annotated = [], {}
     for item, hpa in valid:
-        key = ("", hpa.namespace, hpa.name or f"{hpa.generate_name}*")
+        key = ("", hpa.namespace, hpa.shown_name)
         place = {"source": item.entry.source, "line": item.entry.line}
         evidence, told = json.dumps(place, separators=(",", ":")), f" ({item.entry.place})"
         if text := dict(hpa.annotations).get(IGNORE, ""):
@@ -132,13 +132,13 @@ def _rivals(hpa: HPA, source: str, objects: _Objects) -> Iterator[tuple[str, str
     key = _target(hpa)
     near, far, is_keda = set[str](), set[str](), {hpa.api_version.startswith(GROUP)}
     for other, file in objects.scalers[key]:
-        if other.name == hpa.name:  # (twice: one HPA)
+        if other.shown_name == hpa.shown_name:  # (twice: one HPA)
             continue
         if file == source or any({file, source} <= set(files) for files in objects.together):
-            near.add(other.name)
+            near.add(other.shown_name)
             is_keda.add(other.api_version.startswith(GROUP))
         else:
-            far.add(other.name)
+            far.add(other.shown_name)
     for name, rivals in (("same_target", near), ("same_target_apart", far)):
         if rivals and not (rivals is far and near):
             told = f"{listed(sorted(rivals))} scale{'s' * (len(rivals) == 1)} {key[1]}/{key[2]}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import inf
+from math import inf, isfinite
 from operator import ge, gt, le, lt
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ SIMULATED: Final = tuple(
 """Measures of `hpabatch simulate` that a limit may be about."""
 _NO_SUM: Final = ("_pct", "_s", "_longest_minutes", "overshoot", "jitter_per_hour")
 
-_FORM: Final = re.compile(r"(total:)?([a-z_]+) *(<=|>=|<|>) *([+-]?)([0-9]+(?:\.[0-9]+)?)(%?)")
+_FORM: Final = re.compile(r"(total:)?([a-z0-9_]+) *(<=|>=|<|>) *([+-]?)([0-9]+(?:\.[0-9]+)?)(%?)")
 _COMPARE: Final[Mapping[str, Callable[[float, float], bool]]] = {
     "<": lt, "<=": le, ">": gt, ">=": ge,
 }  # fmt: skip
@@ -56,10 +56,12 @@ class Limit:
 
     def judge(self, base: float | None, head: float | None) -> bool | None:
         """Say whether it is exceeded; None: a measure that it needs is not known."""
-        if head is None or (self.of_change and base is None):
+        if head is None or not isfinite(head):
             return None
         value = head
-        if self.of_change and base is not None:
+        if self.of_change:
+            if base is None or not isfinite(base):
+                return None
             value = head - base
             if self.of_share and value:
                 value = 100 * value / base if base else inf if value > 0 else -inf

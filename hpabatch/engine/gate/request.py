@@ -42,6 +42,7 @@ class GateRequest(PlantFiles, Prices, Syncs, Rules):
     allow_unknown: bool = option(
         "flag", "Let HPAs pass of which nothing trustworthy can be said.", False
     )
+    allow_empty: bool = option("flag", "Let base or head have no HPA.", False)
     seed: int = option("number", "Seed of all random draws.", 0, metavar="N", minimum=0)
 
     def check(self) -> None:
@@ -52,6 +53,9 @@ class GateRequest(PlantFiles, Prices, Syncs, Rules):
         limits = [parse_limit(text) for text in self.fail_on]
         if [*self.base, *self.head].count("-") > 1:
             raise UsageError("--base - and --head -: expected one of them from stdin, got both")
+        costs = [limit.text for limit in limits if limit.measure == "cost"]
+        if costs and self.history is not None and self.prices is None:
+            raise UsageError(f"{costs[0]}: without prices nothing costs; give --prices")
         if self.history is None:
             needed = [limit.text for limit in limits if not limit.is_of_findings]
             needed += [f"--{name}" for name in ("plant", "prices") if getattr(self, name)]

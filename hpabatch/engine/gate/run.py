@@ -50,13 +50,19 @@ class Manifested:
     paths: Sequence[str]
     stdin: bytes = b""
 
-    def hpas(self) -> dict[Name, CheckedEntry]:
-        """Return the HPAs by name; of several the first."""
-        found: dict[Name, CheckedEntry] = {}
+    def hpas(self) -> dict[Name, list[CheckedEntry]]:
+        """Return the valid documents by HPA; of several `kubectl apply` leaves the last."""
+        found: dict[Name, list[CheckedEntry]] = {}
         for item in self.checked:
             if item.hpa is not None:
-                found.setdefault((item.hpa.namespace or "default", item.hpa.name), item)
+                name = item.hpa.namespace or "default", item.hpa.shown_name
+                found.setdefault(name, []).append(item)
         return found
+
+    @property
+    def unread(self) -> list[CheckedEntry]:
+        """Documents that cannot be read, or that the server refuses."""
+        return [item for item in self.checked if item.hpa is None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,9 @@ class GateResult:
         exceeded: limits that are exceeded.
         unknown: HPAs of which nothing trustworthy can be said, with the reason.
         findings: those of head that base does not have.
+        ignored: those that head ignores, and base does not.
+        unread: documents of head that cannot be read or are refused. What these leave out is
+            neither removed nor fixed.
         fixed: how many of base's findings head does not have.
         hpas: how many HPAs base and head have.
         places: file and line of head's HPAs.
@@ -89,6 +98,8 @@ class GateResult:
     exceeded: Sequence[Exceeded]
     unknown: Mapping[Key, str]
     findings: pl.DataFrame
+    ignored: pl.DataFrame
+    unread: Sequence[CheckedEntry]
     fixed: int
     hpas: int
     places: Mapping[Name, tuple[str, int]]
@@ -97,9 +108,14 @@ class GateResult:
     evidence: Mapping[str, str]
 
     @property
+    def exceeds(self) -> bool:
+        """Whether a limit is exceeded, or an HPA is unknown that must not be."""
+        return bool(self.exceeded or (self.unknown and not self.allow_unknown))
+
+    @property
     def passes(self) -> bool:
-        """Whether nothing is exceeded or unknown."""
-        return not self.exceeded and (self.allow_unknown or not self.unknown)
+        """Whether all of head was read, and nothing is exceeded or unknown."""
+        return not (self.exceeds or self.unread)
 
 
 def gate(
@@ -115,21 +131,28 @@ def gate(
     Raises:
         HistoryError, UsageError: the history, a plant file or a price file cannot be used.
     """
-    before, after = base.hpas(), head.hpas()
-    changes = dict(_changes(before, after))
+    given = base.hpas(), head.hpas()
+    before, after = ({name: items[-1] for name, items in side.items()} for side in given)
+    changes = {name: change for name, change in _changes(before, after)
+               if not (head.unread and change[0] == REMOVED)}  # fmt: skip
     changed = [name for name, (kind, _) in changes.items() if kind == CHANGED]
     measured = Measured(pl.DataFrame(), pl.DataFrame(), (), (), {})
     if history is not None and changed:
         measured = _measured(request, history, (before, after), changed, progress)
-    fresh, fixed, counts = _findings(base, head, profile)
+    fresh, ignored, fixed, counts = _findings(base, head, profile)
     values = [
         {tuple(row[part] for part in KEY): row for row in side.iter_rows(named=True)}
         for side in (measured.before, measured.after)
     ]
     unknown = {} if history is None else dict(_unknown(changes, values, measured.left_out))
+    twice = set(_twice(*given))
+    for name in twice:
+        keys = [key for key in {*values[1], *unknown} if key[1:] == name] or [("", *name)]
+        why = "it is given twice with different specs, of which the last would be applied"
+        unknown |= dict.fromkeys(keys, why)
     named = {_name(row) for row in fresh.iter_rows(named=True)}
     rows = []
-    for name in sorted({*changes, *named}):
+    for name in sorted({*changes, *named, *twice}):
         kind, settings = changes.get(name, (SAME, []))
         keys = sorted(key for key in {*values[1], *unknown} if key[1:] == name)
         for key in keys or [("", *name)]:
@@ -142,14 +165,16 @@ def gate(
             rows.append((key, row))
     exceeded = list(_judged([parse_limit(text) for text in request.fail_on], rows, unknown))
     for key, row in rows:
-        own = "; ".join(one.limit.text for one in exceeded if one.key == key)
+        own = "; ".join(e.limit.text for e in exceeded if e.key in (key, ("", *key[1:])))
         row |= {"unknown": unknown.get(key), "exceeded": own or None}
     return GateResult(
         rows=pl.DataFrame([{n: row[n] for n in GATE.names} for _, row in rows], GATE.schema),
         exceeded=exceeded,
         unknown=unknown,
         findings=fresh,
-        fixed=fixed,
+        ignored=ignored,
+        unread=head.unread,
+        fixed=0 if head.unread else fixed,
         hpas=len({*before, *after}),
         places={name: (item.entry.source, item.entry.line) for name, item in after.items()},
         allow_unknown=request.allow_unknown,
@@ -172,6 +197,20 @@ def _changes(
             yield name, (NEW if old is None else REMOVED, [])
         elif settings := spec_differences(old.spec, new.spec):
             yield name, (CHANGED, settings)
+
+
+def _twice(
+    before: Mapping[Name, Sequence[CheckedEntry]], after: Mapping[Name, Sequence[CheckedEntry]]
+) -> Iterator[Name]:
+    """Yield the HPAs of which a side has several specs, and the other side not the same ones.
+
+    Which of them a cluster gets is not for the manifests to tell: overlays are alternatives.
+    """
+    for name in {**before, **after}:
+        old, new = ([item.hpa and item.hpa.spec for item in side.get(name, ())]
+                    for side in (before, after))  # fmt: skip
+        if old != new and any(spec != own[0] for own in (old, new) for spec in own):
+            yield name
 
 
 def _measured(
@@ -206,8 +245,8 @@ def _measured(
 
 def _findings(
     base: Manifested, head: Manifested, profile: Profile
-) -> tuple[pl.DataFrame, int, list[dict[Name, Counter[str]]]]:
-    """Return head's findings that base does not have, how many went, and the counts of both."""
+) -> tuple[pl.DataFrame, pl.DataFrame, int, list[dict[Name, Counter[str]]]]:
+    """Return head's new findings, its new ignored ones, how many went, and the counts of both."""
     lints = [lint(side.checked, side.paths, profile, side.stdin) for side in (base, head)]
     counts: list[dict[Name, Counter[str]]] = [{}, {}]
     known = []
@@ -217,9 +256,14 @@ def _findings(
         for row in rows:
             names = ("findings", f"findings_{row['severity']}")
             count.setdefault(_name(row), Counter()).update(names)
+    hidden = [
+        [(_name(row), row["finding"]) for row in judged.ignored.iter_rows(named=True)]
+        for judged in lints
+    ]
     fresh = lints[1].found.filter([item not in known[0] for item in known[1]])
-    later = {*known[1], *((_name(r), r["finding"]) for r in lints[1].ignored.iter_rows(named=True))}
-    return fresh, sum(item not in later for item in known[0]), counts
+    ignored = lints[1].ignored.filter([item not in hidden[0] for item in hidden[1]])
+    later = {*known[1], *hidden[1]}
+    return fresh, ignored, sum(item not in later for item in known[0]), counts
 
 
 def _unknown(
@@ -248,24 +292,31 @@ def _unknown(
 def _judged(
     limits: Iterable[Limit], rows: Sequence[tuple[Key, Mapping[str, Any]]], unknown: dict[Key, str]
 ) -> Iterator[Exceeded]:
-    """Yield the limits that are exceeded; an HPA that one cannot be held against is unknown."""
+    """Yield the limits that are exceeded; an HPA that one cannot be held against is unknown.
+
+    The other limits hold it, too. Findings are of a manifest, in however many clusters.
+    """
+    lacking: dict[Key, list[str]] = {}
     for limit in limits:
-        pairs: list[tuple[Key | None, Any, Any]] = []
+        found: dict[Key | None, tuple[Any, Any]] = {}
         currencies = set()
-        for own, row in rows:
+        for key, row in rows:
+            own = ("", *key[1:]) if limit.is_of_findings else key
             if not limit.is_of_findings and (row["change"] != CHANGED or own in unknown):
                 continue
             before, after = (row[f"{end}{limit.measure}"] for end in (BASE, HEAD))
             if limit.judge(before, after) is None:
-                unknown[own] = f"{limit.measure} is not known"
+                lacking.setdefault(own, []).append(f"{limit.measure} is not known")
                 continue
-            pairs.append((own, before, after))
+            found[own] = before, after
             currencies.add(row["currency"])
+        pairs = [(key, *pair) for key, pair in found.items()]
         if limit.of_total and pairs:
             if limit.measure == "cost" and len(currencies) > 1:
                 raise UsageError(f"{limit.text}: costs are in {', '.join(sorted(currencies))}")
             bases, heads = ([pair[k] or 0 for pair in pairs] for k in (1, 2))
             pairs = [(None, sum(bases), sum(heads))]
-        for key, before, after in pairs:
+        for whose, before, after in pairs:
             if limit.judge(before, after):
-                yield Exceeded(key, limit, before, after)
+                yield Exceeded(whose, limit, before, after)
+    unknown |= {key: "; ".join(dict.fromkeys(whys)) for key, whys in lacking.items()}

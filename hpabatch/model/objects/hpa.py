@@ -290,3 +290,8 @@ class HPA:
     generate_name: str = ""
     creation_timestamp: str | None = None
     owner: str = ""
+
+    @property
+    def shown_name(self) -> str:
+        """The name, or `web-*` where the server is to make one."""
+        return self.name or f"{self.generate_name}*"

@@ -17,6 +17,9 @@ import polars as pl
 
 from hpabatch.engine.advise.objective import saving_told
 from hpabatch.engine.capacity.run import CapacityPlan
+from hpabatch.engine.findings.catalogue import CATALOGUE, RECORDING
+from hpabatch.engine.findings.ignores import Judged
+from hpabatch.engine.findings.run import unjudged
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.replay.run import ReplayNotes
@@ -64,7 +67,7 @@ class Gathered:
         options: of `hpabatch explain`, so that it decides as the page does.
         notes: on the replay: HPAs left out, warnings, evidence.
         summary: one row per HPA.
-        found: its findings.
+        found, ignored: its findings, and those that annotations ignore.
         timelines, moments: by HPA (`series`); of moments also how many there are.
         fleet: the sum of the recorded sizes over time.
         advice: recommendations (`page.advice`).
@@ -77,6 +80,7 @@ class Gathered:
     notes: ReplayNotes
     summary: pl.DataFrame
     found: pl.DataFrame
+    ignored: pl.DataFrame
     timelines: Mapping[Key, Any]
     moments: Mapping[Key, tuple[list[Any], int]]
     fleet: Mapping[str, Any]
@@ -104,6 +108,7 @@ def redacted(given: Gathered, plan: ReplayPlan) -> Gathered:
         notes=names.notes(given.notes),
         summary=summary,
         found=names.findings(given.found, summary, plan),
+        ignored=names.frame(given.ignored),
         timelines={names.key(key): timeline for key, timeline in given.timelines.items()},
         moments=moments,
         advice=[names.advice(item) for item in given.advice],
@@ -133,10 +138,12 @@ def document_of(given: Gathered) -> dict[str, Any]:
         unknown = f"--advice is about {others} more, which are not in the replay: left out"
         notes = replace(given.notes, warnings=(*given.notes.warnings, unknown))
         given = replace(given, notes=notes)
+    without = unjudged(given.summary, Judged(given.found, given.ignored))
+    skipped = [*without, *(replace(s, reason=f"left out: {s.reason}") for s in given.notes.skipped)]
     lists = {
         "act": list(_once(_to_do(findings, advice))),
         "harm": list(_once(_harm(findings, advice, rows))),
-        "ask": list(_once(_questions(findings, advice, rows, given.notes.skipped, name))),
+        "ask": list(_once(_questions(findings, advice, skipped, name))),
     }
     told = {
         "kind": KIND,
@@ -153,6 +160,8 @@ def document_of(given: Gathered) -> dict[str, Any]:
         "trust": list(_trust(totals, given.notes, advice)),
         "lists": lists,
         "findings": findings,
+        "ignored": [{"key": _key(row), "finding": row["finding"]}
+                    for row in given.ignored.iter_rows(named=True)],
         "hpas": [_hpa(row, name(key), advice, findings) for key, row in rows.items()],
         "fleet": given.fleet,
         "advice": advice,
@@ -166,7 +175,7 @@ def document_of(given: Gathered) -> dict[str, Any]:
             {"rows": some, "all": count}
             for some, count in (given.moments.get(key, ([], 0)) for key in rows)
         ],
-    }
+    }  # fmt: skip
     return shown(told)  # type: ignore[no-any-return]
 
 
@@ -396,12 +405,17 @@ def _harm(
         if item["answer"] == "change"
     }
     for item in findings:
-        if item["group"] != "harm":
+        if item["group"] != "harm" or _is_of_spec(item):
             continue
         change = changes.get(item["key"])
         is_at_max = item["finding"] == "at_max"
         effect = held_at_max(rows[item["key"]], costs=change is None) if is_at_max else ""
         yield _entry(item, effect) | ({"detail": f"recommended: {change}"} if change else {})
+
+
+def _is_of_spec(item: Mapping[str, Any]) -> bool:
+    """Say whether the spec alone shows a finding: it may do harm, and nothing shows that it did."""
+    return item["score"] is None and CATALOGUE[item["finding"]].source != RECORDING
 
 
 def held_at_max(row: Mapping[str, Any], *, costs: bool = True) -> str:
@@ -423,23 +437,19 @@ def held_at_max(row: Mapping[str, Any], *, costs: bool = True) -> str:
 def _questions(
     findings: Sequence[Mapping[str, Any]],
     advice: Iterable[Mapping[str, Any]],
-    rows: Mapping[Key, Mapping[str, Any]],
     skipped: Iterable[Skipped],
     name: Any,
 ) -> Iterator[dict[str, Any]]:
     """Yield what is open, of findings first, and what could not be judged at all."""
-    yield from (_entry(item) for item in findings if item["group"] == "ask")
-    told = {item["key"] for item in findings}
-    for key, row in rows.items():
-        if row["undecided_share"] in (None, 1.0) and key not in told:
-            why = f"no tick of it could be decided: {row['error'] or 'its size is not known'}"
-            yield _open(name(key), key, why, "look at what was recorded: hpabatch history quality")
+    for item in findings:
+        if item["group"] == "ask" or (item["group"] == "harm" and _is_of_spec(item)):
+            yield _entry(item)
     for item in advice:
         if item["answer"] == "no advice":
             needs = "; ".join(item["surer"]) or "record more, or state what is not known"
             why = f"no advice: {'; '.join(item['reasons'])}"
             yield _open(item["hpa"], item["key"], why, needs)
-    yield from (_open(name(s.key), s.key, f"left out: {s.reason}", "") for s in skipped)
+    yield from (_open(name(s.key), s.key, s.reason, "") for s in skipped)
 
 
 def _open(hpa: str, key: Sequence[str], what: str, detail: str) -> dict[str, Any]:

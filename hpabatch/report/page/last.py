@@ -41,7 +41,7 @@ def read_document(path: str, name: str) -> dict[str, Any]:
 def compared(told: Mapping[str, Any], last: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is new, fixed and worse in a document, by HPA and finding.
 
-    A finding is fixed where its HPA is still there and was judged.
+    A finding is fixed where its HPA is still there and was judged; one that is ignored is not.
 
     Raises:
         UsageError: names of one of them were replaced, so HPAs cannot be told apart.
@@ -51,6 +51,7 @@ def compared(told: Mapping[str, Any], last: Mapping[str, Any]) -> dict[str, Any]
     now, before = (
         {(*item["key"], item["finding"]): item for item in one["findings"]} for one in (told, last)
     )
+    hidden = {(*item["key"], item["finding"]) for item in told.get("ignored", ())}
     judged = {tuple(h["key"]) for h in told["hpas"] if h["undecided_share"] not in (None, 1)}
     there, were = ({tuple(h["key"]): h["hpa"] for h in one["hpas"]} for one in (told, last))
     both = [(item, before[key]) for key, item in now.items() if key in before]
@@ -64,7 +65,12 @@ def compared(told: Mapping[str, Any], last: Mapping[str, Any]) -> dict[str, Any]
         ],
         "new": [item for key, item in now.items() if key not in before],
         "worse": [item | {"was": old["why"]} for item, old in both if _is_worse(item, old)],
-        "fixed": [item for key, item in before.items() if key not in now and key[:3] in judged],
+        "ignored": [item for key, item in before.items() if key in hidden],
+        "fixed": [
+            item
+            for key, item in before.items()
+            if key not in now and key not in hidden and key[:3] in judged
+        ],
         "came": [hpa for key, hpa in there.items() if key not in were],
         "gone": [hpa for key, hpa in were.items() if key not in there],
     }

@@ -61,7 +61,7 @@ _EVIDENCE: Final = (
     *("instants", "sync_period", "phase", "delay", "max_age", "tolerance", "generated_pods"),
     *("cpu_initialization_period", "initial_readiness_delay", "downscale_stabilization"),
 )
-"""Facts that hold no name; digests do not either."""
+"""Facts that hold no name (`max_age`: of clusters, which are replaced); digests do not either."""
 
 
 class Names:
@@ -76,6 +76,8 @@ class Names:
         for kind, names in zip(_COLUMNS, zip(*keys, strict=True), strict=False):
             for name in sorted(set(names)):
                 self.of(kind, name)
+        standing = tuple(self.of("cluster", name) for name in plan.settled.standing)
+        self._max_age = replace(plan.settled, standing=standing).max_age_text()
         self._metrics: dict[str | None, str | None] = {None: None}
         for candidate in plan.everyone:
             for metric in (m for period in candidate.periods for m in period.spec.metrics):
@@ -147,7 +149,11 @@ class Names:
                 for s in notes.skipped
             ),
             (gone,) if notes.warnings else (),
-            {k: v for k, v in notes.evidence.items() if k in _EVIDENCE or k.startswith(DIGEST)},
+            {
+                k: self._max_age if k == "max_age" else v
+                for k, v in notes.evidence.items()
+                if k in _EVIDENCE or k.startswith(DIGEST)
+            },
         )
 
     def advice(self, item: dict[str, Any]) -> dict[str, Any]:

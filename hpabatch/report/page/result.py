@@ -14,9 +14,10 @@ import polars as pl
 from hpabatch.engine.capacity.run import CapacityPlan
 from hpabatch.engine.columns.findings import FINDINGS
 from hpabatch.engine.explain.request import ExplainRequest
-from hpabatch.engine.findings.run import findings_of
+from hpabatch.engine.findings.run import judged_findings
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.plan import ReplayPlan
+from hpabatch.engine.fleet.request import lens_file
 from hpabatch.engine.replay.run import join_notes, replay_shards
 from hpabatch.engine.replay.summary import KEY, join_summaries
 from hpabatch.errors import UsageError
@@ -123,9 +124,10 @@ class FleetReport(Result):
         yield from map(amount_line, self.told["amounts"])
         yield ""
         if since := self.told["since"]:
-            yield f"since the report to {since['span']['to']}: " + ", ".join(
-                f"{len(since[name])} {name}" for name in ("new", "worse", "fixed")
-            )
+            counts = [f"{len(since[name])} {name}" for name in ("new", "worse", "fixed")]
+            if ignored := since.get("ignored"):
+                counts.append(f"{len(ignored)} ignored now")
+            yield f"since the report to {since['span']['to']}: {', '.join(counts)}"
             rows = [item | {"since": n} for n in ("new", "worse", "fixed") for item in since[n]]
             yield Grid.of(_SINCE, rows, SHOWN, "the page has all")
             yield ""
@@ -226,13 +228,15 @@ def report_of(
     notes, summary = join_notes(plan, facts), join_summaries(summaries)
     if summary.is_empty():
         raise NothingReplayedError(notes.skipped, notes.warnings)
+    judged = judged_findings(summary, plan)
     given = Gathered(
         history=history,
         command=f"hpabatch report {_given(request, history, ReportRequest)}",
         options=_given(request, "", ExplainRequest),
         notes=notes,
         summary=summary,
-        found=findings_of(summary, plan),
+        found=judged.found,
+        ignored=judged.ignored,
         timelines=timelines,
         moments=moments,
         fleet=fleet.told(),
@@ -248,11 +252,12 @@ def report_of(
 
 def read_beside(request: ReportRequest) -> dict[str, list[Path]]:
     """Return by option what is read beside the history."""
+    files = {"--compare": request.compare, "--lens": lens_file(request)}
     return {
         option: [Path(folder), *Path(folder).rglob("*.parquet")]
         for option, folder in (("--advice", request.advice), ("--plan", request.plan))
         if folder is not None
-    } | ({} if request.compare is None else {"--compare": [Path(request.compare)]})
+    } | {option: [Path(file)] for option, file in files.items() if file is not None}
 
 
 def _given(request: ReportRequest, history: str, kind: type[Request]) -> str:

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from math import nan
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hpabatch.engine.gate.limits import parse_limit
-from hpabatch.errors import EXIT_EXCEEDED, EXIT_OK, EXIT_UNREADABLE, ManifestError, UsageError
+from hpabatch.engine.gate.limits import SIMULATED, parse_limit
+from hpabatch.engine.gate.run import CHANGED, Key, _judged
+from hpabatch.errors import (
+    EXIT_EXCEEDED,
+    EXIT_OK,
+    EXIT_REFUSED,
+    EXIT_UNREADABLE,
+    ManifestError,
+    UsageError,
+)
 from hpabatch.report.gate import MARKER, MOST_BYTES
 from tests.cli.commands import invoke
 from tests.cli.histories import MANIFESTS
@@ -28,6 +37,7 @@ def write(path: Path, *objects: dict[str, Any]) -> Path:
 
 
 WEB = manifest("web", "shop", "web")
+REFUSED = manifest("web", "shop", "web", maxReplicas=0)
 
 
 @pytest.fixture
@@ -150,10 +160,123 @@ def test_broken_manifests(base: Path, tmp_path: Path) -> None:
     assert done.exit_code == EXIT_UNREADABLE
     assert f"head: {head}:" in done.stderr
     assert "gate fails" in done.stdout
-    assert run("--base", tmp_path / "nowhere", "--head", base).exit_code == EXIT_UNREADABLE
-    write(head, {"kind": "ConfigMap"})
-    with pytest.raises(ManifestError, match="no valid HPA in either"):
-        run("--base", head, "--head", head)
+    with pytest.raises(ManifestError, match="nowhere: expected an HPA"):
+        run("--base", tmp_path / "nowhere", "--head", base)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [("a: [", EXIT_UNREADABLE), ("", EXIT_UNREADABLE), (json.dumps(REFUSED), EXIT_REFUSED)],
+)
+def test_what_is_not_read_of_head_does_not_pass(base: Path, text: str, code: int) -> None:
+    words = ("gate", "--base", base, "--head", "-", "-o")
+    done = invoke(*words, "json", stdin=text)
+    found = json.loads(done.stdout)
+    assert (done.exit_code, found["passes"], found["hpas"]) == (code, False, [])
+    (row,) = found["unread"]
+    assert (row["source"], row["line"]) == ("stdin", 1)
+    first, *others = invoke(*words, "table", stdin=text).stdout.splitlines()
+    assert first == "gate fails: 0 HPAs of 2 differ, 1 document of head not read or refused"
+    assert any(row["reason"][:20] in line for line in others)
+    sarif = json.loads(invoke(*words, "sarif", stdin=text).stdout)
+    assert [r["ruleId"] for r in sarif["runs"][0]["results"]] == ["gate_unread"]
+
+
+def test_a_side_without_an_hpa_is_refused(base: Path, tmp_path: Path) -> None:
+    other, nowhere, empty = tmp_path / "other.yaml", tmp_path / "nowhere", tmp_path / "empty"
+    write(other, {"kind": "ConfigMap"})
+    empty.mkdir()
+    assert run("--base", base, "--head", nowhere, "--head", other).exit_code == EXIT_UNREADABLE
+    for words in (("--base", other, "--head", base), ("--base", base, "--head", other)):
+        with pytest.raises(ManifestError, match="expected an HPA, got no valid one"):
+            run(*words)
+    for place in (other, nowhere, empty):
+        for words in (("--base", place, "--head", base), ("--base", base, "--head", place)):
+            assert run(*words, "--allow-empty").exit_code == EXIT_OK
+    other.write_text("a: [")
+    assert run("--base", base, "--head", other, "--allow-empty").exit_code == EXIT_UNREADABLE
+
+
+def test_an_hpa_that_is_given_twice_is_not_known(base: Path, tmp_path: Path) -> None:
+    more = manifest("web", "shop", "web", maxReplicas=50)
+    head = write(tmp_path / "head.yaml", WEB, more, manifest("old", "shop", "old"))
+    done = run("--base", base, "--head", head, "-o", "json")
+    found = json.loads(done.stdout)
+    assert done.exit_code == EXIT_EXCEEDED
+    assert [(row["hpa"], row["settings"]) for row in found["hpas"]] == [
+        ("web", "maxReplicas 10 -> 50")  # (the last one is applied)
+    ]
+    assert "given twice" in found["hpas"][0]["unknown"]
+    assert run("--base", base, "--head", head, "--allow-unknown").exit_code == EXIT_OK
+    assert run("--base", head, "--head", head).exit_code == EXIT_OK
+    write(head, WEB, WEB, manifest("old", "shop", "old"))
+    assert run("--base", base, "--head", head).exit_code == EXIT_OK
+
+
+def test_an_ignore_that_is_added_is_told(tmp_path: Path) -> None:
+    wrong = manifest("web", "shop", "web", minReplicas=10)
+    plain = write(tmp_path / "plain.yaml", wrong)
+    wrong["metadata"]["annotations"] = {"hpabatch/ignore": "min_is_max until 2999-01-31: quota"}
+    head = write(tmp_path / "head.yaml", wrong)
+    for base in (plain, write(tmp_path / "new.yaml", WEB)):
+        done = run("--base", base, "--head", head)
+        assert "1 finding newly ignored" in done.stdout.splitlines()[0]
+        assert "(ignored until 2999-01-31: quota)" in done.stdout
+        sarif = json.loads(run("--base", base, "--head", head, "-o", "sarif").stdout)
+        assert ["suppressions" in r for r in sarif["runs"][0]["results"]] == [True]
+    assert "ignored" not in run("--base", head, "--head", head).stdout
+
+
+def test_generated_names_are_names(tmp_path: Path) -> None:
+    both = [manifest(name, "shop", name, minReplicas=10) for name in ("web-", "api-")]
+    for one in both:
+        one["metadata"]["generateName"] = one["metadata"].pop("name")
+    base, head = write(tmp_path / "base.yaml", *both), tmp_path / "head.yaml"
+    both[0]["spec"]["minReplicas"] = 1
+    done = run("--base", base, "--head", write(head, *both), "-o", "json")
+    (row,) = json.loads(done.stdout)["hpas"]
+    assert (row["hpa"], row["base_findings"], row["head_findings"]) == ("web-*", 1, 0)
+
+
+def test_a_comment_replaces_no_input(history: Path, today: Path, tmp_path: Path) -> None:
+    both = ("--base", today, "--head", today)
+    for option in ("--base", "--head", "--plant", "--prices"):
+        file = tmp_path / "input"
+        file.write_text("")
+        words = (*both, "--history", history, option, file, "--markdown", file)
+        with pytest.raises(UsageError, match=f"--markdown {file} is an input of {option}"):
+            run(*words)
+    with pytest.raises(UsageError, match="is in the input table pods"):
+        run(*both, "--history", history, "--markdown", history / "pods.parquet")
+
+
+def rows(**measures: float | None) -> list[tuple[Key, dict[str, Any]]]:
+    """Return the rows of an HPA of two clusters, with the measures of head."""
+    found: dict[str, Any] = {f"head_{name}": value for name, value in measures.items()}
+    found |= {f"base_{name}": 0.0 for name in measures} | {"change": CHANGED, "currency": None}
+    return [((cluster, "shop", "web"), found) for cluster in ("a", "b")]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_measure_that_is_not_known_hides_no_other(order: int) -> None:
+    limits = list(map(parse_limit, ("saturated_minutes>1", "cost>1", "rescales>1")[::order]))
+    unknown: dict[Key, str] = {}
+    own = rows(saturated_minutes=None, cost=nan, rescales=5)
+    found = [(e.key, e.limit.measure) for e in _judged(limits, own, unknown)]
+    assert found == [(key, "rescales") for key, _ in own]
+    whys = {"saturated_minutes is not known", "cost is not known"}
+    assert [{*why.split("; ")} for why in unknown.values()] == [whys, whys]
+
+
+def test_findings_of_several_clusters_count_once() -> None:
+    limits = [parse_limit("findings>0"), parse_limit("total:findings>+1")]
+    (one,) = _judged(limits, rows(findings=1), {})
+    assert one.key == ("", "shop", "web")
+
+
+@pytest.mark.parametrize("measure", SIMULATED)
+def test_every_measure_can_be_limited(measure: str) -> None:
+    assert parse_limit(f"{measure}>+1").measure == measure
 
 
 def test_the_comment_is_text_and_has_room(tmp_path: Path) -> None:
@@ -176,6 +299,8 @@ def test_the_comment_is_text_and_has_room(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("limit", "base", "head", "exceeded"),
     [
+        ("at_max_minutes>1", 0.0, nan, None),
+        ("at_max_minutes>+1", nan, 4.0, None),
         ("saturated_minutes>+10", 5.0, 15.0, False),
         ("saturated_minutes>=+10", 5.0, 15.0, True),
         ("cost>+5%", 100.0, 106.0, True),
@@ -200,6 +325,7 @@ def test_limits(limit: str, base: float | None, head: float, exceeded: bool | No
         (("--fail-on", "total:regret_pct>+1"), "makes no sum"),
         (("--fail-on", "cost>+1"), "give --history"),
         (("--prices", "p.yaml"), "give --history"),
+        (("--history", "h", "--fail-on", "total:cost>+1%"), "give --prices"),
     ],
 )
 def test_what_makes_no_sense_is_refused(base: Path, words: tuple[str, ...], told: str) -> None:

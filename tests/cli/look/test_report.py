@@ -52,6 +52,7 @@ def test_the_page_is_a_file_and_other_forms_go_to_stdout(run: Run, tmp_path: Pat
         (("h", "--plan", "h", "--out", "h/totals.parquet"), "is an input of --plan"),
         (("h", "--advice", "a", "--out", "a/patches/shop.etl.json"), "is an input of --advice"),
         (("h", "--hpas", "m", "--out", "m/batch.yaml"), "is an input of --hpas"),
+        (("h", "--lens", "lens.json", "--out", "lens.json"), "is an input of --lens"),
         (("h", "--why"), "--why"),
         (("h", "--advice", "h"), "--advice h: expected a folder that `hpabatch advise --out`"),
         (("h", "--plan", "h"), "--plan h: expected a folder that `hpabatch plan --out`"),

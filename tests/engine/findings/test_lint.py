@@ -143,6 +143,14 @@ def test_what_is_applied_together_is_told_from_alternatives(
         ("min_is_max until 2999-01-31:", ["bad_ignore", "min_is_max"], "expected FINDING until"),
         ("min_is_max until 2999-31-31: x", ["bad_ignore", "min_is_max"], "2999-31-31 is no date"),
         ("min_max until 2999-01-31: x", ["bad_ignore", "min_is_max"], "did you mean min_is_max"),
+        ("min_is_max, x until 2999-01-31: x", ["bad_ignore", "min_is_max"], "no finding x"),
+        ("gate_limit until 2999-01-31: x", ["bad_ignore", "min_is_max"], "gate_limit cannot be"),
+        ("bad_ignore until 2999-01-31: x\nx", ["bad_ignore"] * 2 + ["min_is_max"], "cannot be"),
+        (
+            "a" + " " * 100_000 + "x until: y",
+            ["bad_ignore", "min_is_max"],
+            "expected FINDING until",
+        ),
     ],
 )
 def test_an_annotation_ignores_until_its_day(

@@ -7,7 +7,7 @@ import json
 import re
 import shlex
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 import hpabatch
 from hpabatch.errors import UsageError
+from hpabatch.history.schema import empty_frame
 from hpabatch.jobs.parquet import write_parquet
 from hpabatch.model.printable import printable
 from hpabatch.model.settings.patch import apply_patch
@@ -30,10 +31,12 @@ from hpabatch.report.page import series
 from hpabatch.report.page.advice import read_advice
 from hpabatch.report.page.document import held_at_max
 from hpabatch.report.page.html import VEGA_SHA256, json_element
+from hpabatch.report.page.last import compared
 from hpabatch.report.page.result import FleetReport
 from hpabatch.report.page.series import LINES, MOMENT, FleetSizes, moments_of, timeline_of
 from tests.cli import hostile
 from tests.cli.histories import edit, edit_spec, small
+from tests.engine.swept import cut
 from tests.report import results
 from tests.report.page.pages import advice, embedded, trajectories
 from tests.sweeps import SPEC
@@ -223,6 +226,15 @@ def renamed(folder: Path, words: Sequence[str]) -> FleetReport:
     others = (f"zz{'y' * 30}{k:03}" for k in range(len(named)))
     new = dict(zip(named, sorted([*words, *others][: len(named)]), strict=True))
     found = hostile.history(folder / "new", lambda n: new.get(n, n), *TARGETS, strict=True)
+    # (its max age names a cluster)
+    row: dict[str, Any] = {
+        "cluster": "zzyyystanding",
+        "subject": "pod_metrics",
+        "method": "recorder",
+    }
+    row |= {"valid_from": datetime(2026, 9, 17, tzinfo=UTC), "namespace": "", "name": ""}
+    file = found / "provenance.parquet"
+    pl.DataFrame([row], empty_frame("provenance").schema).write_parquet(file)
     where = f"hpa <> '{new['render']}x'"
     requests = [f"{new['batch']}/{new['render']}=500m"]
     return hpabatch.open(found).report(redact=True, where=where, requests=requests)
@@ -275,6 +287,35 @@ def test_a_redacted_page_has_no_name(plain: FleetReport, history: Path, tmp_path
     for one, other in zip(page.told["hpas"], whole.told["hpas"], strict=True):
         assert [one[name] for name in kept] == [other[name] for name in kept]
     assert page.told["timelines"] == whole.told["timelines"]
+
+
+def test_of_hpas_on_the_same_pods_the_first_is_told(tmp_path: Path) -> None:
+    found = cut(tmp_path / "h", "platform/audit", "platform/audit-memory", hours=1)
+    lists = hpabatch.open(found).report().told["lists"]
+    assert [item["hpa"] for item in lists["act"]] == ["platform/audit"]
+    assert lists["ask"] == []
+
+
+def test_what_a_spec_alone_shows_is_no_harm_of_today(tmp_path: Path) -> None:
+    found = small(tmp_path / "h", "shop", minutes=30)
+    policy = {"type": "Pods", "value": 1, "periodSeconds": 1800}
+    edit_spec(found, "checkout", behavior={"scaleUp": {"policies": [policy]}})
+    told = hpabatch.open(found).report().told
+    assert [i["group"] for i in told["findings"] if i["finding"] == "slow_up"] == ["harm"]
+    assert not [item for item in told["lists"]["harm"] if item["hpa"] == "shop/checkout"]
+    assert [item for item in told["lists"]["ask"] if item["hpa"] == "shop/checkout"]
+
+
+def test_what_is_ignored_now_is_not_fixed(page: FleetReport) -> None:
+    first, *others = page.told["findings"]
+    ignored = [{"key": first["key"], "finding": first["finding"]}]
+    now = {**page.told, "findings": others, "ignored": ignored}
+    since = compared(now, page.told)
+    assert (since["fixed"], since["ignored"]) == ([], [first])
+    shown = FleetReport({**now, "since": since})
+    assert "0 fixed, 1 ignored now" in markdown_text(shown)
+    assert "Ignored now, so not in these lists: 1" in shown.html
+    assert compared({**now, "ignored": []}, page.told)["fixed"] == [first]
 
 
 def test_advice_comes_with_what_applies_it_and_what_takes_it_back(page: FleetReport) -> None:
