@@ -110,7 +110,7 @@ wheel: $(VENV)/.dev
 # decides the committed part of the golden data only, draws less (tests/effort.py), and leaves out
 # what only reads, writes, shows or sums up: nothing in that is compiled. Of the engine it takes what
 # hands arrays of its own to a kernel.
-ENGINE := replay/test_summary shards/test_align shards/test_ways simulate/test_loop \
+ENGINE := replay/test_summary shards/test_align shards/test_ways simulate/test_replayed_run simulate/test_loop \
   explain/test_histories_told fidelity/test_walk
 INTERPRETED := tests/layout tests/packing tests/conformance tests/fuzz tests/kernels tests/rules \
   tests/model \
