@@ -105,7 +105,6 @@ class Applier:
     _leader: str = ""
     _began_s: float | None = None
     _term: int = 0
-    _since_s: float = 0.0  # monotonic: since then this process has had the lease
     _unread: str = ""  # why the last attempt to recall failed
     _ahead: Future[tuple[str, str]] | None = None
     _left_alone: dict[LaneKey, str] = field(default_factory=dict)  # HPAs of this pass, and why
@@ -194,8 +193,8 @@ class Applier:
         leads = self.election.leads
         ahead, self._ahead = self._ahead or self._submit(), None
         # A watch may show what the leader before did until SHOWN_MS later.
-        alone_s = self._began_s - self._since_s - SHOWN_MS / 1000
-        self._origins.settle(leads and self._term == self.election.term and alone_s >= 0)
+        is_alone = leads and self.election.led_s >= SHOWN_MS / 1000
+        self._origins.settle(is_alone and self._term == self.election.term)
         self._begin_term(leads)
         switch, probe = ahead.result()
         refusals = {"switch": switch, "rivals": self.rivals.look(lanes, probe)}
@@ -222,8 +221,7 @@ class Applier:
         """Forget what this process wrote if another may have written since."""
         if leads and self._term == self.election.term:
             return
-        self._term, self._since_s = self.election.term if leads else 0, self._began_s or 0.0
-        self.decider.lanes.forget_writes()
+        self._term = self.election.term if leads else 0
         if self.statuses is not None:
             self.statuses.forget()
 

@@ -150,6 +150,7 @@ class Election:
         self.term = 0  # counts how often this process took the lease: between two, others had it
         self._client, self._say, self._clock = client, say, clock
         self._until = -1.0  # on the clock: nobody else takes the Lease before
+        self._since = 0.0  # on the clock: when this process took the Lease
         self._seen: _Sight | None = None
         self._released = False  # the Lease as last seen, after it was seen held
         self._leads = False
@@ -177,6 +178,11 @@ class Election:
     def leads(self) -> bool:
         """Whether this process holds the Lease."""
         return self._clock() < self._until - _MARGIN_S
+
+    @property
+    def led_s(self) -> float:
+        """For how long this process has held the Lease, 0 if it does not."""
+        return self._clock() - self._since if self.leads else 0.0
 
     @property
     def leader(self) -> str:
@@ -307,7 +313,7 @@ class Election:
         if not document["spec"]["holderIdentity"]:
             return
         if self._until < sent:
-            self.term += 1
+            self.term, self._since = self.term + 1, sent
         self._until = sent + self.candidate.duration_s
 
     def _held(self, lease: Json) -> Json:

@@ -212,11 +212,6 @@ class Lanes:
             if lane.changes and lane.changes[-1][0] >= now_ms:
                 lane.changes = [(min(ms, now_ms - 1), a, b) for ms, a, b in lane.changes]
 
-    def forget_writes(self) -> None:
-        """Forget the own writes that no watch has shown: another may write the sizes now."""
-        for lane in self._lanes.values():
-            lane.own.clear()
-
     def close_pass(self, now_ms: int = 0) -> None:
         """Clear the data that only the finished pass, of an instant in UTC ms, needed."""
         for lane in self._lanes.values():

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hpabatch.history.columns import TIME
 from hpabatch.history.provenance import BEHAVIOR, METRICS
-from hpabatch.importers.prometheus.client.samples import Findings, Span
+from hpabatch.importers.prometheus.client.samples import Span
 from hpabatch.importers.prometheus.specs.specs import SpecWindow, merge_specs, spec_rows
 from hpabatch.model.objects.hpa import HPA
 from tests.effort import effort
@@ -55,7 +55,6 @@ def found_specs(
 ) -> SpecWindow:
     named = history if isinstance(history, Mapping) else {"web": history}
     series = series_of(named, times, version, scrape)
-    beside.setdefault("findings", Findings())
     return spec_rows(gauges(series, window), window, beats(times, window), cluster="east", **beside)
 
 

@@ -237,7 +237,7 @@ def test_all_mistakes_of_all_files_in_one_message(tmp_path: Path) -> None:
     text = str(refused.value)
     assert ": metrics[0].x)" in text
     assert ": metrics[1].z)" in text
-    assert "expected the key 'apiVersion' once, got it twice" in text
+    assert "apiVersion stands twice: documents are separated by ---" in text
 
 
 def test_what_can_be_there_once(tmp_path: Path) -> None:
