@@ -319,6 +319,11 @@ def test_a_whole_document_survives_too() -> None:
     assert encode_hpa(HPA())["metadata"] == {}
 
 
+def test_an_hpa_that_the_server_is_to_name_is_shown_by_its_prefix() -> None:
+    assert HPA(name="web").shown_name == "web"
+    assert HPA(name="", generate_name="web-").shown_name == "web-*"
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: (
