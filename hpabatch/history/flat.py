@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -137,7 +138,7 @@ class FlatHistory(History):
             return
         for number, file in enumerate(self.files[spec.name]):
             for start in range(0, row_count(file), _PIECE_ROWS):
-                yield number, start, self._file(spec, file, needed, (start, _PIECE_ROWS))
+                yield number, start, self._file(spec, file, needed, None, (start, _PIECE_ROWS))
 
     def _table(self, spec: Table, wanted: Sequence[str]) -> pl.DataFrame:
         # The key is always read: order and duplicates depend on it.
@@ -202,18 +203,20 @@ class FlatHistory(History):
             # Rows of others between theirs have to be told apart, and rows of other days.
             alone = rows == end - first
             inside = not days or not spec.day or (days[0] <= since and until <= days[1])
-            apart = ["cluster", *place_columns(spec), *_of_day(spec)]
-            names = needed if alone and inside else list(dict.fromkeys([*needed, *apart]))
-            for start in range(first, end, _PIECE_ROWS):
-                span = start, min(_PIECE_ROWS, end - start)
-                found = self._file(spec, self.files[spec.name][number], names, span)
-                if not alone:
-                    found = found.filter(pl.col("cluster") == cluster)
-                    if places is not None:
-                        found = _of_places(found, spec.place, places)
-                if days and not inside:
-                    found = found.filter(pl.col(spec.day).dt.date().is_between(*days))
-                parts.append(found.select(needed))
+            names = needed if alone else list(dict.fromkeys([*needed, *place_columns(spec)]))
+            filters = partial(
+                _filters,
+                spec,
+                cluster=None if alone else cluster,
+                places=None if alone else places,
+                days=None if inside else days,
+            )
+            found = self._file(
+                spec, self.files[spec.name][number], names, filters, (first, end - first)
+            )
+            if not alone and places is not None:
+                found = _of_places(found, spec.place, places)
+            parts.append(found.select(needed))
         frame = pl.concat(parts)
         if survey.is_ordered:
             return frame.select(wanted)
@@ -276,14 +279,17 @@ class FlatHistory(History):
         spec: Table,
         file: Path,
         needed: Sequence[str],
+        filters: Callable[[pl.Schema], list[pl.Expr]] | None = None,
         span: Span | None = None,
     ) -> pl.DataFrame:
-        """Return checked rows of a file: all, or a span of them."""
+        """Return checked rows of a file: all, those that pass, or a span of rows."""
         self.check_file(spec.name, file)
         found, _ = self._open(spec, file)
         for warning in check_columns(list(found), spec, str(file)):
             self._warn(warning)
-        frame = load(file, [name for name in needed if name in found], span)
+        frame = load(
+            file, [name for name in needed if name in found], filters and filters(found), span
+        )
         present = conform(frame, spec, str(file))
         return present.select(
             pl.col(name)
@@ -326,6 +332,43 @@ def _of_places(frame: pl.DataFrame, place: str, places: Collection[Wanted]) -> p
     names = ["namespace", place]
     chosen = pl.DataFrame(list(places), schema=dict.fromkeys(names, TEXT), orient="row")
     return frame.join(chosen, on=names, how="semi", nulls_equal=True, maintain_order="left")
+
+
+def _filters(
+    spec: Table,
+    found: pl.Schema,
+    cluster: str | None,
+    places: set[Wanted] | None,
+    days: Days | None,
+) -> list[pl.Expr]:
+    """Return conditions on a file's own columns that hold for the selected rows and few others."""
+    conditions = []
+    if cluster is not None:
+        conditions.append(_as_text(spec, found, "cluster").is_in([cluster]))
+    if places is not None:
+        for index, name in enumerate(place_columns(spec)):
+            conditions.append(
+                _as_text(spec, found, name).is_in(
+                    {place[index] for place in places}, nulls_equal=True
+                )
+            )
+    kind = found.get(spec.day)
+    if days is not None and isinstance(kind, pl.Datetime):
+        ticks = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[kind.time_unit]
+        first, last = (
+            int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) for day in days
+        )
+        moment = pl.col(spec.day).to_physical()
+        conditions.append((moment >= first * ticks) & (moment < (last + 86_400) * ticks))
+    return conditions
+
+
+def _as_text(spec: Table, found: pl.Schema, name: str) -> pl.Expr:
+    fill = spec.column(name).fill
+    if name not in found:
+        return pl.lit(fill, dtype=TEXT)
+    text = pl.col(name).cast(TEXT)
+    return text if fill is None else text.fill_null(fill)
 
 
 def _runs(frame: pl.DataFrame, spec: Table) -> pl.DataFrame:

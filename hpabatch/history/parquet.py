@@ -129,21 +129,24 @@ def row_count(file: Path) -> int:
 def load(
     file: Path,
     columns: Sequence[str],
+    filters: Sequence[pl.Expr] | None = None,
     span: tuple[int, int] | None = None,
 ) -> pl.DataFrame:
     """Return columns of a file, unchecked.
 
     Args:
         columns: at least one.
+        filters: only rows for which all of these hold.
         span: only this first row and number of rows.
 
     Raises:
         HistoryError: the file is broken.
     """
     try:
-        if span is None:
+        if not filters and span is None:
             return pl.read_parquet(file, columns=list(columns), hive_partitioning=False, glob=False)
-        return _scan(file).slice(*span).select(columns).collect()
+        rows = _scan(file) if span is None else _scan(file).slice(*span)
+        return rows.filter(*(filters or ())).select(columns).collect()
     except BROKEN as error:
         raise HistoryError(broken(file, error)) from error
 

@@ -20,6 +20,7 @@ Fields of a line (JSON), empty ones left out:
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import stat
@@ -39,6 +40,7 @@ from hpabatch.model.printable import printable_json
 Fields = Mapping[str, object]
 
 _MOST_BYTES: Final = 256 * 10**6
+_FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Journal:
@@ -112,12 +114,10 @@ class Journal:
     @contextmanager
     def _opened(self) -> Iterator[int]:
         """Open the file at a line's beginning: half a line may be its end, as of a full disk."""
-        with suppress(FileNotFoundError):
-            if self._path.is_file() and self._path.stat().st_size >= _MOST_BYTES:
-                with suppress(OSError):  # a mounted file cannot be moved, and grows on
-                    os.replace(self._path, self._path.with_name(f"{self._path.name}.1"))
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        file = os.open(self._path, flags, 0o600)
+        file = os.open(self._path, _FLAGS, 0o600)
+        if self._has_moved(file):
+            os.close(file)
+            file = os.open(self._path, _FLAGS, 0o600)
         try:
             about = os.fstat(file)
             if stat.S_ISREG(about.st_mode):
@@ -128,6 +128,18 @@ class Journal:
             yield file
         finally:
             os.close(file)
+
+    def _has_moved(self, file: int) -> bool:
+        """Move a file that is large enough away; of processes that share it one does."""
+        about = os.fstat(file)
+        if not stat.S_ISREG(about.st_mode) or about.st_size < _MOST_BYTES:
+            return False
+        with suppress(OSError):  # a mounted file cannot be moved, and grows on
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if os.path.samestat(about, os.lstat(self._path)):
+                os.replace(self._path, self._path.with_name(f"{self._path.name}.1"))
+            return True
+        return False
 
 
 def _write(file: int, data: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Sequence
@@ -283,6 +284,26 @@ def test_a_log_that_is_full_is_moved(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert sum(one.stat().st_size for one in tmp_path.iterdir()) < 9000
     older, newer = (one.read_text().splitlines() for one in (tmp_path / f"{path.name}.1", path))
     assert {json.loads(line)["event"] for line in older + newer} == {"will"}
+
+
+def test_of_two_instances_one_moves_a_full_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other has seen it full, too, and must not move the new file over the old one."""
+    monkeypatch.setattr(journal_module, "_MOST_BYTES", 1000)
+    path, real = tmp_path / "log", fcntl.flock
+    first, second = Journal(path, {}), Journal(path, {})
+    path.write_text('{"event": "old"}\n' * 100)
+
+    def overtaken(file: int, how: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", real)
+        first.add([{"event": "will"}])
+        real(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", overtaken)
+    second.add([{"event": "will"}])
+    assert path.with_name("log.1").read_text().count("old") == 100
+    assert path.read_text().count("will") == 2
 
 
 def test_after_half_a_line_the_next_begins_a_line(
